@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * rc_queues - queues that wrap, fill up, overrun, grow, shrink and notify.
+ *
+ * usage: rc_queues [-d DEV] [-D DEV2] [-g GID] [-G GID2]
+ *
+ * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include "rt.h"
+
+#define BUF_LEN		(1 << 20)
+#define MANY_QPS	500
+
+static struct rt_buf abuf, bbuf;
+
+static int post_send(struct rt_qp *q, uint64_t id, size_t len,
+		     unsigned int flags)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)abuf.p,
+		.length = len,
+		.lkey = abuf.mr->lkey,
+	};
+	struct ibv_send_wr wr = rt_wr(id, IBV_WR_SEND, flags, &sge, 1);
+
+	return rt_post(q, &wr);
+}
+
+static int post_read(struct rt_qp *q, uint64_t id, size_t off, size_t len)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)abuf.p + off,
+		.length = len,
+		.lkey = abuf.mr->lkey,
+	};
+	struct ibv_send_wr wr = rt_wr(id, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED,
+				      &sge, 1);
+
+	wr.wr.rdma.remote_addr = (uintptr_t)bbuf.p + off;
+	wr.wr.rdma.rkey = bbuf.mr->rkey;
+	return rt_post(q, &wr);
+}
+
+/* Queues kept full, thousands of messages, each completion in its turn. */
+static void test_wrap(uint32_t depth, int total)
+{
+	struct rt_opt opt = rt_defaults;
+	int posted = 0, recvs = 0, sent = 0, got = 0, n, i;
+	struct ibv_wc wc[8];
+	struct rt_pair p;
+	uint64_t last = rt_now_ms();
+	bool ok = true;
+
+	opt.cap.max_send_wr = depth;
+	opt.cap.max_recv_wr = depth;
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+	while (ok && got < total) {
+		while (recvs < total && recvs - got < depth &&
+		       !rt_post_recv(&p.b, recvs, &bbuf, (recvs % 64) * 512, 512))
+			recvs++;
+		while (posted < total && posted - sent < depth &&
+		       !post_send(&p.a, posted, posted % 300, IBV_SEND_SIGNALED))
+			posted++;
+		n = ibv_poll_cq(p.a.scq, 8, wc);
+		for (i = 0; ok && i < n; i++, sent++)
+			ok = RT_EQ(wc[i].status, IBV_WC_SUCCESS) &&
+			     RT_EQ(wc[i].wr_id, sent);
+		if (n > 0)
+			last = rt_now_ms();
+		n = ibv_poll_cq(p.b.rcq, 8, wc);
+		for (i = 0; ok && i < n; i++, got++)
+			ok = RT_EQ(wc[i].status, IBV_WC_SUCCESS) &&
+			     RT_EQ(wc[i].wr_id, got) &&
+			     RT_EQ(wc[i].byte_len, got % 300);
+		if (n > 0)
+			last = rt_now_ms();
+		else
+			sched_yield();
+		ok = ok && RT_CHECK(rt_now_ms() - last < rt_timeout_ms);
+	}
+	while (ok && sent < total)
+		ok = rt_expect(p.a.scq, sent++, IBV_WC_SUCCESS, NULL);
+	rt_ok(ok && RT_EQ(ibv_poll_cq(p.a.scq, 1, wc), 0) &&
+	      RT_EQ(ibv_poll_cq(p.b.rcq, 1, wc), 0),
+	      "%d messages through queues of %u, in order, exactly once",
+	      total, depth);
+	rt_pair_destroy(&p);
+}
+
+static void test_full(void)
+{
+	struct rt_opt opt = rt_defaults;
+	int sends = 0, recvs = 0, ret, i;
+	struct rt_pair p;
+	bool ok = true;
+
+	opt.cap.max_send_wr = 10;
+	opt.cap.max_recv_wr = 10;
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+	/* No receive at b: nothing completes, so the queue fills. */
+	while (!(ret = post_send(&p.a, sends, 8, IBV_SEND_SIGNALED)) &&
+	       sends < 100000)
+		sends++;
+	rt_ok(RT_EQ(ret, ENOMEM) && RT_CHECK(sends >= 10),
+	      "a full send queue gives ENOMEM (after %d)", sends);
+	while (!(ret = rt_post_recv(&p.b, recvs, &bbuf, 0, 64)) &&
+	       recvs < 100000)
+		recvs++;
+	rt_ok(RT_EQ(ret, ENOMEM) && RT_CHECK(recvs >= 10),
+	      "a full receive queue gives ENOMEM (after %d)", recvs);
+	for (i = 0; ok && i < sends; i++) {
+		ok = rt_expect(p.a.scq, i, IBV_WC_SUCCESS, NULL) &&
+		     rt_expect(p.b.rcq, i, IBV_WC_SUCCESS, NULL);
+		rt_post_recv(&p.b, recvs + i, &bbuf, 0, 64);
+	}
+	rt_ok(ok, "all that were posted arrive, once each");
+	rt_ok(RT_EQ(post_send(&p.a, 5, 8, IBV_SEND_SIGNALED), 0) &&
+	      rt_expect(p.a.scq, 5, IBV_WC_SUCCESS, NULL),
+	      "and there is room again");
+	rt_pair_destroy(&p);
+}
+
+static void test_overrun(void)
+{
+	struct rt_dev *dev = rt_dev_a();
+	struct rt_opt opt = rt_defaults;
+	struct ibv_cq *cq = ibv_create_cq(dev->ctx, 3, NULL, NULL, 0);
+	struct rt_pair p;
+	int i, cqe = cq->cqe;
+
+	rt_drain_events(dev);
+	opt.cap.max_send_wr = cqe + 20;
+	opt.cap.max_recv_wr = cqe + 20;
+	if (rt_qp_create(&p.b, rt_dev_b(), &opt))
+		rt_die("create QP");
+	opt.scq = cq;
+	if (rt_qp_create(&p.a, dev, &opt))
+		rt_die("create QP");
+	rt_connect(&p.a, &p.b);
+	for (i = 0; i < cqe + 10; i++) {
+		rt_post_recv(&p.b, i, &bbuf, 0, 64);
+		post_send(&p.a, i, 8, IBV_SEND_SIGNALED);
+	}
+	rt_ok(rt_expect_event(dev, IBV_EVENT_CQ_ERR, cq, 0),
+	      "overrun of a CQ of %d raises CQ_ERR", cqe);
+	rt_ok(rt_wait_state(&p.a, IBV_QPS_ERR), "and puts its QP into ERR");
+	rt_pair_destroy(&p);
+	rt_drain_events(dev);
+	rt_ok(RT_EQ(ibv_destroy_cq(cq), 0), "and the CQ can be destroyed");
+}
+
+static void test_resize(void)
+{
+	struct rt_dev *dev = rt_dev_a();
+	struct rt_opt opt = rt_defaults;
+	struct rt_pair p;
+	bool ok = true;
+	int i, ret;
+
+	opt.scq = ibv_create_cq(dev->ctx, 100, NULL, NULL, 0);
+	if (rt_qp_create(&p.a, dev, &opt))
+		rt_die("create QP");
+	opt.scq = NULL;
+	if (rt_qp_create(&p.b, rt_dev_b(), &opt))
+		rt_die("create QP");
+	rt_connect(&p.a, &p.b);
+	for (i = 0; i < 40; i++)
+		rt_post_recv(&p.b, i, &bbuf, 0, 64);
+	for (i = 0; ok && i < 40; i++)
+		ok = RT_EQ(post_send(&p.a, i, 8, IBV_SEND_SIGNALED), 0);
+	/* All receives done and acknowledged: wait for the last completion. */
+	for (i = 0; ok && i < 40; i++)
+		ok = rt_expect(p.b.rcq, i, IBV_WC_SUCCESS, NULL);
+	usleep(200000);
+	for (i = 0; ok && i < 5; i++)
+		ok = rt_expect(p.a.scq, i, IBV_WC_SUCCESS, NULL);
+	rt_ok(ok && RT_EQ(ibv_resize_cq(p.a.scq, 500), 0) &&
+	      RT_CHECK(p.a.scq->cqe >= 500), "CQ grows with 35 unpolled");
+	ret = ibv_resize_cq(p.a.scq, 20);
+	rt_ok(RT_EQ(ret, EINVAL), "shrinking below them is EINVAL");
+	rt_ok(RT_EQ(ibv_resize_cq(p.a.scq, 36), 0), "shrinking to 36 is not");
+	for (i = 5; ok && i < 40; i++)
+		ok = rt_expect(p.a.scq, i, IBV_WC_SUCCESS, NULL);
+	rt_ok(ok, "all 35 are there, in order");
+	rt_ok(RT_EQ(ibv_resize_cq(p.a.scq, 0), EINVAL) &&
+	      RT_EQ(ibv_resize_cq(p.a.scq, 0x7fffffff), EINVAL),
+	      "sizes 0 and 2^31 - 1 are EINVAL");
+	for (i = 0; ok && i < 200; i++) {
+		if (i % 10 == 0)
+			ok = RT_EQ(ibv_resize_cq(p.a.scq, 30 + i * 3), 0);
+		ok = ok && RT_EQ(rt_post_recv(&p.b, i, &bbuf, 0, 64), 0) &&
+		     RT_EQ(post_send(&p.a, i, 8, IBV_SEND_SIGNALED), 0);
+		if (i > 7)
+			ok = ok && rt_expect(p.a.scq, i - 8, IBV_WC_SUCCESS,
+					     NULL);
+		ok = ok && rt_expect(p.b.rcq, i, IBV_WC_SUCCESS, NULL);
+	}
+	rt_ok(ok, "20 resizes under traffic lose nothing");
+	opt.scq = p.a.scq;
+	rt_pair_destroy(&p);
+	ibv_destroy_cq(opt.scq);
+}
+
+static void test_big_cq(void)
+{
+	struct rt_dev *dev = rt_dev_a();
+	struct ibv_cq *cq;
+
+	rt_ok(RT_CHECK(dev->attr.max_cqe >= 1000000), "max_cqe is %d",
+	      dev->attr.max_cqe);
+	cq = ibv_create_cq(dev->ctx, 1000000, NULL, NULL, 0);
+	rt_ok(cq && RT_CHECK(cq->cqe >= 1000000), "a CQ of a million entries");
+	if (cq)
+		ibv_destroy_cq(cq);
+	cq = ibv_create_cq(dev->ctx, dev->attr.max_cqe + 1, NULL, NULL, 0);
+	rt_ok(!cq && RT_EQ(errno, EINVAL), "one of max_cqe + 1 is EINVAL");
+	if (cq)
+		ibv_destroy_cq(cq);
+}
+
+static bool event_within(struct ibv_comp_channel *ch, struct ibv_cq *cq, int ms)
+{
+	struct pollfd pfd = { .fd = ch->fd, .events = POLLIN };
+	struct ibv_cq *ev_cq;
+	void *ctx;
+
+	if (poll(&pfd, 1, ms) <= 0 || ibv_get_cq_event(ch, &ev_cq, &ctx))
+		return false;
+	ibv_ack_cq_events(ev_cq, 1);
+	return RT_CHECK(ev_cq == cq);
+}
+
+static void drain(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(cq, 1, &wc) > 0)
+		;
+}
+
+static void test_notify(void)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(rt_dev_b()->ctx);
+	struct rt_opt opt = rt_defaults;
+	struct rt_pair p;
+	int i, ms = 5000;
+
+	if (rt_qp_create(&p.a, rt_dev_a(), &opt))
+		rt_die("create QP");
+	opt.channel = ch;
+	if (rt_qp_create(&p.b, rt_dev_b(), &opt))
+		rt_die("create QP");
+	rt_connect(&p.a, &p.b);
+	for (i = 0; i < 12; i++)
+		rt_post_recv(&p.b, i, &bbuf, 0, 64);
+
+	post_send(&p.a, 0, 8, 0);
+	rt_ok(RT_CHECK(!event_within(ch, p.b.rcq, 200)), "not armed: no event");
+	ibv_req_notify_cq(p.b.rcq, 0);
+	post_send(&p.a, 0, 8, 0);
+	rt_ok(event_within(ch, p.b.rcq, ms), "armed: an event");
+	post_send(&p.a, 0, 8, 0);
+	rt_ok(RT_CHECK(!event_within(ch, p.b.rcq, 200)), "only one");
+
+	drain(p.b.rcq);
+	ibv_req_notify_cq(p.b.rcq, 1);
+	post_send(&p.a, 0, 8, 0);
+	rt_ok(RT_CHECK(!event_within(ch, p.b.rcq, 200)),
+	      "solicited only: an ordinary message raises none");
+	post_send(&p.a, 0, 8, IBV_SEND_SOLICITED);
+	rt_ok(event_within(ch, p.b.rcq, ms), "a solicited one does");
+
+	drain(p.b.rcq);
+	ibv_req_notify_cq(p.b.rcq, 0);
+	ibv_req_notify_cq(p.b.rcq, 1);
+	post_send(&p.a, 0, 8, 0);
+	rt_ok(event_within(ch, p.b.rcq, ms),
+	      "arming for solicited does not weaken arming for any");
+
+	/* A multi-packet message is solicited by its last packet. */
+	drain(p.b.rcq);
+	rt_post_recv(&p.b, 50, &bbuf, 0, 20000);
+	for (i = 0; i < 6; i++)		/* use up the short receives */
+		post_send(&p.a, 0, 8, 0);
+	for (i = 0; i < 6; i++)
+		rt_poll(p.b.rcq, &(struct ibv_wc){}, 0);
+	ibv_req_notify_cq(p.b.rcq, 1);
+	post_send(&p.a, 0, 20000, IBV_SEND_SOLICITED | IBV_SEND_SIGNALED);
+	rt_ok(event_within(ch, p.b.rcq, ms), "a solicited message of 20000 bytes");
+
+	drain(p.b.rcq);
+	ibv_req_notify_cq(p.b.rcq, 1);
+	rt_post_recv(&p.b, 60, &bbuf, 0, 8);
+	rt_to_state(&p.b, IBV_QPS_ERR);
+	rt_ok(event_within(ch, p.b.rcq, ms), "an error counts as solicited");
+	rt_pair_destroy(&p);
+	ibv_destroy_comp_channel(ch);
+}
+
+/* The far end of the event ping-pong. */
+struct pong {
+	struct rt_qp *q;
+	struct ibv_comp_channel *ch;
+	int rounds;
+	bool ok;
+};
+
+static bool wait_recv(struct rt_qp *q, struct ibv_comp_channel *ch)
+{
+	uint64_t end = rt_now_ms() + rt_timeout_ms;
+	struct ibv_wc wc;
+	int n;
+
+	for (;;) {
+		n = ibv_poll_cq(q->rcq, 1, &wc);
+		if (n)
+			return RT_EQ(n, 1) && RT_EQ(wc.status, IBV_WC_SUCCESS);
+		if (ibv_req_notify_cq(q->rcq, 0))
+			return false;
+		n = ibv_poll_cq(q->rcq, 1, &wc);
+		if (n)
+			return RT_EQ(n, 1) && RT_EQ(wc.status, IBV_WC_SUCCESS);
+		event_within(ch, q->rcq, 1000);
+		if (rt_now_ms() > end)
+			return RT_CHECK(!"lost wake-up");
+	}
+}
+
+static void *pong_thread(void *arg)
+{
+	struct pong *t = arg;
+	int i;
+
+	t->ok = true;
+	for (i = 0; t->ok && i < t->rounds; i++)
+		t->ok = wait_recv(t->q, t->ch) &&
+			RT_EQ(rt_post_recv(t->q, i, &bbuf, 0, 64), 0) &&
+			RT_EQ(post_send(t->q, i, 8, i % 16 ? 0 :
+					IBV_SEND_SIGNALED), 0);
+	return NULL;
+}
+
+static void test_events(int rounds)
+{
+	struct rt_dev *dev = rt_dev_a();
+	struct ibv_comp_channel *ca = ibv_create_comp_channel(dev->ctx);
+	struct ibv_comp_channel *cb = ibv_create_comp_channel(dev->ctx);
+	struct rt_opt opt = rt_defaults;
+	struct pong t = { .ch = cb, .rounds = rounds };
+	struct rt_pair p;
+	pthread_t thread;
+	bool ok = true;
+	uint64_t ms;
+	int i;
+
+	opt.channel = ca;
+	opt.cqe = rounds;
+	if (rt_qp_create(&p.a, dev, &opt))
+		rt_die("create QP");
+	opt.channel = cb;
+	if (rt_qp_create(&p.b, dev, &opt))
+		rt_die("create QP");
+	rt_connect(&p.a, &p.b);
+	for (i = 0; i < 4; i++) {
+		rt_post_recv(&p.a, i, &abuf, 4096, 64);
+		rt_post_recv(&p.b, i, &abuf, 8192, 64);
+	}
+	t.q = &p.b;
+	ms = rt_now_ms();
+	pthread_create(&thread, NULL, pong_thread, &t);
+	for (i = 0; ok && i < rounds; i++)
+		ok = RT_EQ(post_send(&p.a, i, 8, i % 16 ? 0 :
+				     IBV_SEND_SIGNALED), 0) &&
+		     wait_recv(&p.a, ca) &&
+		     RT_EQ(rt_post_recv(&p.a, i, &abuf, 4096, 64), 0);
+	pthread_join(thread, NULL);
+	ms = rt_now_ms() - ms;
+	rt_ok(ok && t.ok, "%d rounds of ping-pong by events (%llu ms)", rounds,
+	      (unsigned long long)ms);
+	rt_pair_destroy(&p);
+	ibv_destroy_comp_channel(ca);
+	ibv_destroy_comp_channel(cb);
+}
+
+static void test_many_qps(void)
+{
+	struct rt_pair *p = calloc(MANY_QPS / 2, sizeof(*p));
+	struct rt_opt opt = rt_defaults;
+	struct ibv_wc wc;
+	int i, n = MANY_QPS / 2, round;
+	bool ok = true;
+
+	opt.cap = (struct ibv_qp_cap) {
+		.max_send_wr = 4, .max_recv_wr = 4,
+		.max_send_sge = 1, .max_recv_sge = 1,
+	};
+	opt.scq = ibv_create_cq(rt_dev_a()->ctx, 4 * n, NULL, NULL, 0);
+	opt.rcq = ibv_create_cq(rt_dev_b()->ctx, 4 * n, NULL, NULL, 0);
+	for (i = 0; i < n; i++) {
+		struct rt_opt o = opt;
+
+		/* CQs belong to a device. */
+		if (rt_dev_a() != rt_dev_b())
+			o.rcq = opt.scq;
+		if (rt_qp_create(&p[i].a, rt_dev_a(), &o))
+			rt_die("create QP %d", 2 * i);
+		o = opt;
+		if (rt_dev_a() != rt_dev_b())
+			o.scq = opt.rcq;
+		if (rt_qp_create(&p[i].b, rt_dev_b(), &o))
+			rt_die("create QP %d", 2 * i + 1);
+		rt_connect(&p[i].a, &p[i].b);
+	}
+	for (round = 0; ok && round < 2; round++) {
+		for (i = 0; ok && i < n; i++)
+			ok = RT_EQ(rt_post_recv(&p[i].b, i, &bbuf, 64 * i, 64), 0);
+		for (i = 0; ok && i < n; i++)
+			ok = RT_EQ(post_send(&p[i].a, i, 60, IBV_SEND_SIGNALED),
+				   0);
+		for (i = 0; ok && i < n; i++)
+			ok = RT_CHECK(rt_poll(opt.scq, &wc, 0)) &&
+			     RT_EQ(wc.status, IBV_WC_SUCCESS) &&
+			     RT_EQ(wc.qp_num, p[wc.wr_id].a.qp->qp_num) &&
+			     RT_CHECK(rt_poll(opt.rcq, &wc, 0)) &&
+			     RT_EQ(wc.status, IBV_WC_SUCCESS) &&
+			     RT_EQ(wc.qp_num, p[wc.wr_id].b.qp->qp_num);
+	}
+	rt_ok(ok, "%d QPs with traffic on each", MANY_QPS);
+	for (i = 0; i < n; i++)
+		rt_pair_destroy(&p[i]);
+	ibv_destroy_cq(opt.scq);
+	ibv_destroy_cq(opt.rcq);
+	free(p);
+}
+
+/* More READs outstanding than either side has resources for. */
+static void test_reads(int rd_atomic)
+{
+	struct rt_opt opt = rt_defaults;
+	struct rt_pair p;
+	bool ok = true;
+	int i;
+
+	opt.rd_atomic = rd_atomic;
+	opt.dest_rd_atomic = rd_atomic;
+	opt.cap.max_send_wr = 128;
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+	rt_fill(bbuf.p, BUF_LEN, 99, 0);
+	memset(abuf.p, 0, BUF_LEN);
+	for (i = 0; ok && i < 100; i++)
+		ok = RT_EQ(post_read(&p.a, i, 10000 * i, 10000), 0);
+	for (i = 0; ok && i < 100; i++)
+		ok = rt_expect(p.a.scq, i, IBV_WC_SUCCESS, NULL);
+	rt_ok(ok && rt_check(abuf.p, 1000000, 99, 0),
+	      "100 READs posted at once, max_rd_atomic %d", rd_atomic);
+	rt_pair_destroy(&p);
+}
+
+int main(int argc, char **argv)
+{
+	rt_parse(argc, argv);
+	abuf = rt_buf(rt_dev_a(), BUF_LEN, RT_ACCESS_ALL);
+	bbuf = rt_buf(rt_dev_b(), BUF_LEN, RT_ACCESS_ALL);
+	test_wrap(1, 500);
+	test_wrap(7, 3000);
+	test_wrap(100, 3000);
+	test_full();
+	test_overrun();
+	test_resize();
+	test_big_cq();
+	test_notify();
+	if (rt_dev_a() == rt_dev_b())
+		test_events(1000);
+	test_many_qps();
+	test_reads(1);
+	test_reads(4);
+	return rt_done();
+}

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# shellcheck shell=bash
+#
+# tests/lib.sh - what the userspace tests share. Source it, do not run it:
+#
+#	. "$(dirname "$(readlink -f "$0")")/lib.sh"
+#
+# Environment:
+#	ROE_KO		path of roe.ko (else `modprobe roe`)
+#	ROE_TYPE	link type under test: roe (default), or rxe to try a test
+#			on the in-tree rdma_rxe
+#	ROE_KERNEL	6.1, 6.12, 7.2 or debug; debug machines get more time
+#	ROE_SIDE	a or b, ROE_PEER the peer's IPv4 address (wire-*.sh)
+#
+# A test prints TAP, the plan last, and ends with tap_done, whose exit code is
+# 0 only if everything was ok. Leaving a test for any reason takes down its
+# links, netdevs and namespaces and unloads the modules.
+
+set -u
+export LC_ALL=C
+TESTS=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+BUILD=$TESTS/../build
+PATH=$BUILD:$PATH:/usr/sbin:/sbin
+ROE_TYPE=${ROE_TYPE:-roe}
+ROE_KERNEL=${ROE_KERNEL:-}
+SLOW=1
+[ "$ROE_KERNEL" = debug ] && SLOW=5
+export RT_TIMEOUT=$((40 * SLOW))
+ulimit -l unlimited 2>/dev/null
+TMP=$(mktemp -d)
+
+# ---- TAP ----
+
+tap_n=0
+tap_bad=0
+
+tap_ok()
+{
+	tap_n=$((tap_n + 1))
+	echo "ok $tap_n - $*"
+}
+
+tap_not_ok()
+{
+	tap_n=$((tap_n + 1))
+	tap_bad=$((tap_bad + 1))
+	echo "not ok $tap_n - $*"
+}
+
+# tap_skip TEXT REASON
+tap_skip()
+{
+	tap_n=$((tap_n + 1))
+	echo "ok $tap_n - $1 # SKIP $2"
+}
+
+tap_diag()
+{
+	sed 's/^/# /'
+}
+
+# check TEXT COMMAND... - ok if the command succeeds; its output is shown if not
+check()
+{
+	local text=$1 rc
+	shift
+	"$@" > "$TMP/check.out" 2>&1
+	rc=$?
+	if [ $rc = 0 ]; then
+		tap_ok "$text"
+	else
+		tap_not_ok "$text"
+		{ echo "exit code $rc of: $*"; cat "$TMP/check.out"; } | tail -n 40 | tap_diag
+	fi
+	return $rc
+}
+
+# refused TEXT WORDS COMMAND... - ok if it fails, with WORDS (an extended regular
+# expression) in what it or the kernel log says
+refused()
+{
+	local text=$1 words=$2 before
+	shift 2
+	before=$(dmesg | wc -l)
+	if "$@" > "$TMP/check.out" 2>&1; then
+		tap_not_ok "$text"
+		echo "was not refused: $*" | tap_diag
+		return 1
+	fi
+	dmesg | tail -n +$((before + 1)) >> "$TMP/check.out"
+	if grep -qiE "$words" "$TMP/check.out"; then
+		tap_ok "$text"
+		return 0
+	fi
+	tap_not_ok "$text"
+	{ echo "refused, but without '$words': $*"; cat "$TMP/check.out"; } | tap_diag
+	return 1
+}
+
+# run_tap NAME SECONDS COMMAND... - take over the TAP lines of a program
+run_tap()
+{
+	local name=$1 limit=$2 n=0 plan=-1 line rc
+	shift 2
+	timeout -k 5 $((limit * SLOW)) "$@" > "$TMP/tap.out" 2> "$TMP/tap.err"
+	rc=$?
+	while IFS= read -r line; do
+		case $line in
+		"ok "*)
+			n=$((n + 1))
+			tap_ok "$name: ${line#ok * - }" ;;
+		"not ok "*)
+			n=$((n + 1))
+			tap_not_ok "$name: ${line#not ok * - }" ;;
+		1..*)
+			plan=${line#1..} ;;
+		*)
+			echo "# ${line#\# }" ;;
+		esac
+	done < "$TMP/tap.out"
+	if [ "$plan" != "$n" ] || [ $rc -gt 1 ]; then
+		tap_not_ok "$name: ran to its end (exit code $rc, $n results, plan $plan)"
+		tail -n 20 "$TMP/tap.err" | tap_diag
+	fi
+	return $rc
+}
+
+tap_done()
+{
+	echo "1..$tap_n"
+	[ $tap_bad = 0 ] || echo "# $tap_bad of $tap_n failed"
+	[ $tap_bad = 0 ]
+	exit
+}
+
+# ---- module ----
+
+module_of()
+{
+	[ "$1" = rxe ] && echo rdma_rxe || echo "$1"
+}
+
+load_roe()
+{
+	local m
+
+	for m in ib_core ib_uverbs rdma_ucm ib_umad; do
+		modprobe $m 2>/dev/null
+	done
+	if [ "$ROE_TYPE" != roe ] || [ -z "${ROE_KO:-}" ]; then
+		modprobe "$(module_of "$ROE_TYPE")"
+		return
+	fi
+	grep -q '^roe ' /proc/modules && return 0
+	for m in $(modinfo -F depends "$ROE_KO" | tr ',' ' '); do
+		modprobe "$m" || return
+	done
+	insmod "$ROE_KO"
+}
+
+unload_roe()
+{
+	local m
+	m=$(module_of "$ROE_TYPE")
+	grep -q "^$m " /proc/modules || return 0
+	rmmod "$m"
+}
+
+module_or_die()
+{
+	load_roe && return
+	tap_not_ok "load the module"
+	tap_done
+}
+
+# ---- netdevs, links, namespaces ----
+
+links=()
+netdevs=()
+spaces=()
+pids=()
+
+# link_add DEV NETDEV [NETNS]
+link_add()
+{
+	${3:+ip netns exec "$3"} rdma link add "$1" type "$ROE_TYPE" netdev "$2" || return
+	links+=("$1")
+}
+
+link_del()
+{
+	rdma link delete "$1"
+}
+
+# veth A B - a veth pair, 9000 bytes MTU, up
+veth()
+{
+	ip link add "$1" type veth peer name "$2" || return
+	netdevs+=("$1")
+	no_dad "$1"
+	no_dad "$2"
+	ip link set "$1" mtu 9000 up
+	ip link set "$2" mtu 9000 up
+}
+
+# no_dad NETDEV [NETNS] - IPv6 addresses are usable at once
+no_dad()
+{
+	${2:+ip netns exec "$2"} sh -c "echo 0 > /proc/sys/net/ipv6/conf/$1/accept_dad" \
+		2>/dev/null || :
+}
+
+# netns_add NAME
+netns_add()
+{
+	ip netns add "$1" || return
+	spaces+=("$1")
+	ip -n "$1" link set lo up
+}
+
+# Two devices roe0 and roe1 over a veth pair in this namespace. Both addresses
+# are local, so the pair must be told to take packets from itself.
+topo_veth()
+{
+	local dev
+
+	veth va vb || return
+	for dev in all va vb; do
+		echo 1 > /proc/sys/net/ipv4/conf/$dev/accept_local
+		echo 0 > /proc/sys/net/ipv4/conf/$dev/rp_filter
+	done
+	ip addr add 10.0.0.1/24 dev va
+	ip addr add 10.0.0.2/24 dev vb
+	ip addr add fd00:a::1/64 dev va nodad
+	ip addr add fd00:b::1/64 dev vb nodad
+	link_add roe0 va && link_add roe1 vb || return
+	wait_gid roe0 10.0.0.1 >/dev/null && wait_gid roe1 10.0.0.2 >/dev/null
+}
+
+topo_or_die()
+{
+	"$@" && return
+	tap_not_ok "make the topology: $*"
+	{ ip -br addr; rdma link; dmesg | tail -n 20; } 2>&1 | tap_diag
+	tap_done
+}
+
+# ip_to_gid ADDRESS - as the gids files of sysfs spell it
+ip_to_gid()
+{
+	python3 -c 'import ipaddress, sys
+a = ipaddress.ip_address(sys.argv[1])
+a = a if a.version == 6 else ipaddress.ip_address("::ffff:" + str(a))
+print(a.exploded)' "$1"
+}
+
+# gid_index DEV ADDRESS - index of the RoCE v2 GID of that address
+gid_index()
+{
+	local want i port=/sys/class/infiniband/$1/ports/1
+	want=$(ip_to_gid "$2")
+	for i in $(seq 0 63); do
+		[ -e "$port/gids/$i" ] || return 1
+		[ "$(cat "$port/gids/$i")" = "$want" ] || continue
+		[ "$(cat "$port/gid_attrs/types/$i" 2>/dev/null)" = "RoCE v2" ] || continue
+		echo "$i"
+		return 0
+	done
+	return 1
+}
+
+# wait_gid DEV ADDRESS - the same, waiting for it for up to 5 s
+wait_gid()
+{
+	local i
+	for i in $(seq 50); do
+		gid_index "$1" "$2" && return 0
+		sleep 0.1
+	done
+	echo "no GID $2 on $1" >&2
+	return 1
+}
+
+# wait_for SECONDS COMMAND... - until the command succeeds
+wait_for()
+{
+	local end=$((SECONDS + $1 * SLOW))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.1
+	done
+}
+
+# background COMMAND... - its process id is in $bg, and it ends with the test
+background()
+{
+	"$@" &
+	bg=$!
+	pids+=("$bg")
+}
+
+listening()
+{
+	ss -Hltn "sport = :$1" | grep -q .
+}
+
+# pair_run SECONDS PORT "SERVER" "CLIENT" - both must succeed; a client starts
+# once its server listens on the TCP port
+pair_run()
+{
+	local limit=$(($1 * SLOW)) port=$2 s rc1 rc2 ns
+	case $3 in
+	"ip netns exec "*) ns=$(echo "$3" | cut -d' ' -f4) ;;
+	*) ns= ;;
+	esac
+	# shellcheck disable=SC2086
+	timeout -k 5 $limit $3 > "$TMP/server.out" 2>&1 &
+	s=$!
+	pids+=("$s")
+	for _ in $(seq 100); do
+		${ns:+ip netns exec $ns} ss -Hltn "sport = :$port" | grep -q . && break
+		sleep 0.1
+	done
+	# shellcheck disable=SC2086
+	timeout -k 5 $limit $4 > "$TMP/client.out" 2>&1
+	rc2=$?
+	[ $rc2 = 0 ] || { sleep 1; kill $s 2>/dev/null; }
+	wait $s
+	rc1=$?
+	[ $rc1 = 0 ] && [ $rc2 = 0 ] && return 0
+	echo "server ($rc1): $3"
+	tail -n 12 "$TMP/server.out"
+	echo "client ($rc2): $4"
+	tail -n 12 "$TMP/client.out"
+	return 1
+}
+
+cleanup()
+{
+	local x
+	trap - EXIT
+	for x in "${pids[@]}"; do
+		kill -9 "$x" 2>/dev/null
+	done
+	wait 2>/dev/null
+	for x in "${links[@]}"; do
+		rdma link delete "$x" 2>/dev/null
+	done
+	for x in "${netdevs[@]}"; do
+		ip link del "$x" 2>/dev/null
+	done
+	for x in "${spaces[@]}"; do
+		ip netns del "$x" 2>/dev/null
+	done
+	if grep -q '^roe ' /proc/modules; then rmmod roe; fi
+	if grep -q '^rdma_rxe ' /proc/modules; then rmmod rdma_rxe; fi
+	rm -rf "$TMP"
+}
+
+trap 'rc=$?; cleanup; exit $rc' EXIT
+trap 'exit 2' INT TERM

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# rc-verbs - the C programs for RC, on one device and between two devices of
+# one namespace.
+#
+# Arguments: names of programs (default: all). Output: TAP. Exit code: 0 if all
+# ok, 1 if not.
+
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+module_or_die
+topo_or_die topo_veth
+progs=${*:-rc_ops rc_errors rc_queues}
+for p in $progs; do
+	case $p in
+	ring_fuzz)
+		run_tap "$p" 60 "$p" -d roe0 -t 10 ;;
+	dev_attrs)
+		run_tap "$p" 60 "$p" -d roe0 ;;
+	*)
+		run_tap "$p, one device" 120 "$p" -d roe0 ;;
+	esac
+done
+for p in rc_ops rc_errors; do
+	case " $progs " in
+	*" $p "*)
+		run_tap "$p, two devices" 120 "$p" -d roe0 -D roe1 ;;
+	esac
+done
+tap_done
