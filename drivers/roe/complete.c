@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Completions, and the ERR state: everything posted is flushed, in order, to
+ * the last receive. A full CQ is fatal for its QPs (IBTA 11.6.3.2): it is
+ * noted in qp->overrun and acted on when the run ends.
+ */
+#include "transport.h"
+
+static enum ib_wc_opcode wc_opcode(u8 wr_opcode)
+{
+	switch (wr_opcode) {
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return IB_WC_RDMA_WRITE;
+	case IB_WR_RDMA_READ:
+		return IB_WC_RDMA_READ;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+		return IB_WC_COMP_SWAP;
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		return IB_WC_FETCH_ADD;
+	case IB_WR_LOCAL_INV:
+		return IB_WC_LOCAL_INV;
+	case IB_WR_REG_MR:
+		return IB_WC_REG_MR;
+	default:
+		return IB_WC_SEND;
+	}
+}
+
+static void overrun(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	qp->overrun = true;
+	ctx->events |= BIT(IB_EVENT_QP_FATAL);
+}
+
+/**
+ * roe_complete_send() - report the outcome of a send WQE, if anyone asked
+ * @qp: the QP
+ * @ctx: takes the notification owed
+ * @wqe: retired by the caller, in order
+ * @status: an error is always reported, success only for signalled WQEs
+ */
+void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
+		       const struct roe_swqe *wqe, enum ib_wc_status status)
+{
+	struct ib_wc wc = {
+		.wr_id = wqe->wr_id,
+		.status = status,
+		.opcode = wc_opcode(wqe->opcode),
+		.qp = &qp->ib,
+		.byte_len = wqe->length,
+	};
+	enum roe_cq_result res;
+
+	if (status == IB_WC_SUCCESS && !qp->sq_sig_all && !(wqe->flags & IB_SEND_SIGNALED))
+		return;
+	res = roe_cq_post(qp->scq, &wc, false);
+	if (res == ROE_CQ_NOTIFY)
+		ctx->notify_send = true;
+	else if (res == ROE_CQ_OVERRUN)
+		overrun(qp, ctx);
+}
+
+/**
+ * roe_complete_recv() - report a receive WQE
+ * @qp: the QP
+ * @ctx: takes the notification owed
+ * @wc: all but the QP is filled in
+ * @solicited: SE of the last packet of the message
+ */
+void roe_complete_recv(struct roe_qp *qp, struct roe_ctx *ctx, struct ib_wc *wc,
+		       bool solicited)
+{
+	enum roe_cq_result res;
+
+	wc->qp = &qp->ib;
+	wc->port_num = 1;
+	res = roe_cq_post(qp->rcq, wc, solicited);
+	if (res == ROE_CQ_NOTIFY)
+		ctx->notify_recv = true;
+	else if (res == ROE_CQ_OVERRUN)
+		overrun(qp, ctx);
+}
+
+static void flush_recv_one(struct roe_qp *qp, struct roe_ctx *ctx, u64 wr_id)
+{
+	struct ib_wc wc = {
+		.wr_id = wr_id,
+		.status = IB_WC_WR_FLUSH_ERR,
+		.opcode = IB_WC_RECV,
+	};
+
+	roe_complete_recv(qp, ctx, &wc, false);
+}
+
+static void flush_recv(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_resp *resp = &qp->resp;
+	/* a user may refill the ring as fast as we empty it: one lap at most */
+	u32 lap = qp->rq.max_wr + 1;
+
+	if (resp->rwqe_valid) {
+		resp->rwqe_valid = false;
+		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
+	}
+	while (lap-- && !qp->overrun && roe_wqe_next_recv(qp, &resp->rwqe))
+		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
+}
+
+static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	u32 lap = qp->sq.mask + 1;
+
+	do {
+		roe_wqe_pull(qp);
+		if (qp->sq.cons == smp_load_acquire(&qp->sq.prod))
+			return;
+		roe_requester_retire(qp, ctx, IB_WC_WR_FLUSH_ERR);
+	} while (lap-- && !qp->overrun);
+}
+
+/**
+ * roe_complete_flush() - flush what is posted; QP in ERR
+ * @qp: the QP
+ * @ctx: takes the notifications owed
+ *
+ * Called on the way into ERR and again on every later doorbell: WQEs posted in
+ * ERR are flushed too.
+ */
+void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	flush_send(qp, ctx);
+	flush_recv(qp, ctx);
+	qp->sq.next = qp->sq.cons;
+}
+
+/**
+ * roe_complete_error() - move the QP to ERR
+ * @qp: in any state but RESET
+ * @ctx: takes notifications
+ *
+ * Inbound and outbound traffic ends here; what was sent is forgotten.
+ */
+void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	WRITE_ONCE(qp->state, IB_QPS_ERR);
+	qp->req.rnr_wait = false;
+	qp->req.rnr_deadline = 0;
+	qp->req.rd_out = 0;
+	roe_timer_disarm(qp);
+	qp->req.una = qp->req.psn;
+	qp->req.max_psn = qp->req.psn;
+	qp->resp.ack_due = false;
+	qp->resp.rsrc_pending = 0;
+	roe_complete_flush(qp, ctx);
+}
+ROE_EXPORT_FOR_TEST(roe_complete_error);

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Completer: what the responses of the peer mean to the requester
+ * (IBTA 9.7.5, 9.9.2; wire.md 4.6). One function per event:
+ *
+ *   ACK            everything up to its PSN is done, but no READ or ATOMIC
+ *   READ response  the same for what is before it, then data for its READ
+ *   ATOMIC ACK     likewise
+ *   RNR NAK        everything before it is done; wait, then go on from it
+ *   NAK 0x60       everything before it is done; go on from it at once
+ *   NAK, other     everything before it is done; that WQE failed
+ *
+ * A response for a PSN never sent, or acknowledged already, is ignored: the
+ * peer cannot complete what it was not asked for.
+ */
+#include "transport.h"
+
+static struct roe_swqe *oldest(struct roe_qp *qp)
+{
+	if (qp->sq.cons == smp_load_acquire(&qp->sq.prod))
+		return NULL;
+	return roe_sq_slot(&qp->sq, qp->sq.cons);
+}
+
+static bool wants_data(const struct roe_swqe *wqe)
+{
+	return wqe->opcode == IB_WR_RDMA_READ || wqe->opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+	       wqe->opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* Local operations between acknowledged WQEs retire with them. */
+static void retire_local(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_swqe *wqe;
+
+	while ((wqe = oldest(qp)) && wqe->state == ROE_SWQE_DONE)
+		roe_requester_retire(qp, ctx, IB_WC_SUCCESS);
+}
+
+static void retire(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe)
+{
+	qp->req.una = roe_psn_add(wqe->last_psn, 1);
+	roe_requester_retire(qp, ctx, IB_WC_SUCCESS);
+	retire_local(qp, ctx);
+}
+
+/*
+ * Everything before @psn is acknowledged. False: a READ or ATOMIC among it has
+ * no response yet, so that was lost (implied NAK).
+ */
+static bool ack_before(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
+{
+	u32 una = qp->req.una;
+	struct roe_swqe *wqe;
+	bool complete = true;
+
+	while ((wqe = oldest(qp)) && wqe->state == ROE_SWQE_ACTIVE &&
+	       roe_psn_diff(psn, qp->req.una) > 0) {
+		if (wants_data(wqe)) {
+			complete = false;
+			break;
+		}
+		if (roe_psn_diff(psn, wqe->last_psn) <= 0) {
+			qp->req.una = psn;
+			break;
+		}
+		retire(qp, ctx, wqe);
+	}
+	if (qp->req.una != una)
+		roe_requester_progress(qp, ctx);
+	return complete;
+}
+
+/* Once per gap: what follows in flight would imply the same loss again. */
+static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	if (qp->req.rewound)
+		return;
+	roe_stat_inc(qp->dev, ROE_STAT_IMPLIED_NAK);
+	if (roe_requester_retry(qp, ctx))
+		qp->req.rewound = true;
+}
+
+static void rnr_nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 code)
+{
+	struct roe_req *req = &qp->req;
+
+	roe_stat_inc(qp->dev, ROE_STAT_RNR_RCVD);
+	if (req->rnr_wait)
+		return;
+	if (!req->rnr_retry) {
+		roe_stat_inc(qp->dev, ROE_STAT_RNR_RETRY_EXC);
+		roe_requester_fail(qp, ctx, IB_WC_RNR_RETRY_EXC_ERR);
+		return;
+	}
+	if (req->rnr_retry != 7)	/* 7: without limit */
+		req->rnr_retry--;
+	roe_requester_rewind(qp);
+	roe_timer_disarm(qp);
+	req->rnr_wait = true;
+	req->rnr_deadline = ctx->now + roe_timer_rnr_ns(code);
+}
+
+static void nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 syndrome)
+{
+	switch (syndrome) {
+	case ROE_NAK_PSN_SEQ:
+		roe_stat_inc(qp->dev, ROE_STAT_SEQ_NAK_RCVD);
+		roe_requester_retry(qp, ctx);
+		break;
+	case ROE_NAK_INV_REQ:
+		roe_requester_fail(qp, ctx, IB_WC_REM_INV_REQ_ERR);
+		break;
+	case ROE_NAK_REM_ACCESS:
+		roe_requester_fail(qp, ctx, IB_WC_REM_ACCESS_ERR);
+		break;
+	case ROE_NAK_REM_OP:
+		roe_requester_fail(qp, ctx, IB_WC_REM_OP_ERR);
+		break;
+	default:		/* reserved codes are ignored (wire.md 4.2) */
+		break;
+	}
+}
+
+static void ack(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
+{
+	u8 kind = p->syndrome & ROE_AETH_KIND_MASK;
+
+	if (kind == ROE_AETH_RSVD || (p->syndrome & 0x80))
+		return;
+	if (kind == ROE_AETH_ACK) {
+		if (!ack_before(qp, ctx, roe_psn_add(p->psn, 1)))
+			implied_nak(qp, ctx);
+		return;
+	}
+	if (!ack_before(qp, ctx, p->psn)) {
+		implied_nak(qp, ctx);
+		return;
+	}
+	/* una == psn now: NAKs name the oldest PSN the responder has not executed */
+	if (!oldest(qp))
+		return;
+	if (kind == ROE_AETH_RNR_NAK)
+		rnr_nak(qp, ctx, p->syndrome & ROE_AETH_VALUE_MASK);
+	else
+		nak(qp, ctx, p->syndrome);
+}
+
+/*
+ * The WQE that a data response is for: the oldest, once everything before @psn
+ * is acknowledged. NULL: lost, late or unasked-for; ignore.
+ */
+static struct roe_swqe *data_wqe(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
+{
+	struct roe_swqe *wqe;
+
+	if (!ack_before(qp, ctx, psn)) {
+		implied_nak(qp, ctx);
+		return NULL;
+	}
+	wqe = oldest(qp);
+	if (!wqe || wqe->state != ROE_SWQE_ACTIVE || qp->req.una != psn)
+		return NULL;
+	return wqe;
+}
+
+/*
+ * Place in the message decides what must come: the last PSN brings Last or
+ * Only and all that is left, any other First or Middle of one MTU. First and
+ * Middle, Last and Only are taken for each other: a peer may answer a READ
+ * retried from its middle with either (wire.md section 11).
+ */
+static enum ib_wc_status check_read(const struct roe_qp *qp, const struct roe_swqe *wqe,
+				    const struct roe_pkt *p, u32 off)
+{
+	bool last = p->psn == wqe->last_psn;
+	bool end = roe_opcode(p->opcode)->flags & ROE_F_END;
+
+	if (wqe->opcode != IB_WR_RDMA_READ || last != end)
+		return IB_WC_BAD_RESP_ERR;
+	if (p->len != (last ? wqe->length - off : qp->mtu))
+		return IB_WC_BAD_RESP_ERR;
+	return IB_WC_SUCCESS;
+}
+
+static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
+{
+	struct roe_swqe *wqe = data_wqe(qp, ctx, rx->p.psn);
+	enum ib_wc_status status;
+	u32 off;
+
+	if (!wqe)
+		return;
+	off = ((rx->p.psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	status = check_read(qp, wqe, &rx->p, off);
+	if (status == IB_WC_SUCCESS &&
+	    !roe_sge_write(qp, wqe->sge, wqe->num_sge, off, rx->vec, rx->nvec, rx->p.len))
+		status = IB_WC_LOC_PROT_ERR;
+	if (status != IB_WC_SUCCESS) {
+		roe_requester_fail(qp, ctx, status);
+		return;
+	}
+	if (rx->p.psn == wqe->last_psn)
+		retire(qp, ctx, wqe);
+	else
+		qp->req.una = roe_psn_add(rx->p.psn, 1);
+	roe_requester_progress(qp, ctx);
+}
+
+static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
+{
+	struct roe_swqe *wqe = data_wqe(qp, ctx, rx->p.psn);
+	u64 orig = rx->p.compare;
+	struct kvec vec = { .iov_base = &orig, .iov_len = sizeof(orig) };
+
+	if (!wqe)
+		return;
+	if (wqe->opcode == IB_WR_RDMA_READ || !wants_data(wqe)) {
+		roe_requester_fail(qp, ctx, IB_WC_BAD_RESP_ERR);
+		return;
+	}
+	if (!roe_sge_write(qp, wqe->sge, wqe->num_sge, 0, &vec, 1, sizeof(orig))) {
+		roe_requester_fail(qp, ctx, IB_WC_LOC_PROT_ERR);
+		return;
+	}
+	retire(qp, ctx, wqe);
+	roe_requester_progress(qp, ctx);
+}
+
+/**
+ * roe_completer_receive() - one response
+ * @qp: the requester
+ * @ctx: the time; takes notifications
+ * @rx: proven packet with a response opcode
+ */
+void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
+			   const struct roe_rx_pkt *rx)
+{
+	struct roe_req *req = &qp->req;
+
+	if (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
+		return;
+	if (roe_psn_diff(rx->p.psn, req->una) < 0 ||
+	    roe_psn_diff(rx->p.psn, req->max_psn) >= 0)
+		return;
+	switch (rx->p.opcode & ROE_OP_MASK) {
+	case ROE_OP_ACK:
+		ack(qp, ctx, &rx->p);
+		break;
+	case ROE_OP_ATOMIC_ACK:
+		atomic_response(qp, ctx, rx);
+		break;
+	default:
+		read_response(qp, ctx, rx);
+		break;
+	}
+}
+ROE_EXPORT_FOR_TEST(roe_completer_receive);

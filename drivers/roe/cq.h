@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Completion queues. One spinlock (irqsave: kernel users poll from anywhere)
+ * guards all state; it is the innermost lock, taken inside a QP's lock. The
+ * completion handler is called outside of every lock, by roe_cq_notify().
+ */
+#ifndef ROE_CQ_H
+#define ROE_CQ_H
+
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
+#include "ring.h"
+
+#define ROE_CQ_MAX_CQE		((1 << 22) - 1)
+
+struct roe_cq {
+	struct ib_cq		ib;
+	spinlock_t		lock;
+	struct roe_ring		*ring;	/* user CQ: struct ib_uverbs_wc elements */
+	struct ib_wc		*wc;	/* kernel CQ: array of wc_mask + 1 */
+	u32			wc_mask, wc_prod, wc_cons;
+	u32			user_cons;	/* last plausible consumer of the user */
+	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not */
+	bool			overrun;	/* CQ error: nothing is added any more */
+	struct work_struct	error_work;	/* raises IB_EVENT_CQ_ERR once */
+};
+
+static inline struct roe_cq *roe_cq(struct ib_cq *ibcq)
+{
+	return container_of(ibcq, struct roe_cq, ib);
+}
+
+enum roe_cq_result {
+	ROE_CQ_OK	= 0,
+	ROE_CQ_NOTIFY	= 1,	/* caller owes roe_cq_notify() once unlocked */
+	ROE_CQ_OVERRUN	= 2,	/* not added; the QP goes to ERR, QP_FATAL */
+};
+
+/*
+ * Add a completion (kernel flags and values; translated for user CQs).
+ * @solicited: SE of the last packet; an error counts as solicited (wire.md 8).
+ * Any context, QP lock may be held. Takes cq->lock.
+ */
+enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc, bool solicited);
+void roe_cq_notify(struct roe_cq *cq);
+/* Drop kernel-CQ/user-CQ nothing: entries of a destroyed QP stay (IBTA). */
+
+/* The CQ without a device: what the verbs below and KUnit have in common. */
+int roe_cq_init_kernel(struct roe_cq *cq, u32 entries);
+int roe_cq_init_user(struct roe_cq *cq, u32 entries, struct ib_ucontext *uctx,
+		     struct mminfo *mi);
+void roe_cq_exit(struct roe_cq *cq);
+/*
+ * Move what the user has not polled yet into @ring, which is the CQ's from then
+ * on. Returns the old ring, the caller's now; ERR_PTR(-EINVAL) if @ring is too
+ * small. Process context.
+ */
+struct roe_ring *roe_cq_swap_ring(struct roe_cq *cq, struct roe_ring *ring);
+
+/* verbs */
+int roe_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		  struct ib_udata *udata);
+int roe_cq_destroy(struct ib_cq *ibcq, struct ib_udata *udata);
+int roe_cq_resize(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata);
+int roe_cq_poll(struct ib_cq *ibcq, int num, struct ib_wc *wc);
+int roe_cq_arm(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+
+#endif /* ROE_CQ_H */

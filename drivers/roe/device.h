@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A roe device: one netdev of one network namespace, for life.
+ *
+ * Owner of a device is the RDMA core from ib_register_device() on; link.c
+ * keeps a list of its own with a get_device() reference for each entry and is
+ * the only file that ends a device. rdma_rxe shares our driver_id and may
+ * unregister roe devices when it is unloaded (abi.md 22.4): dealloc_driver is
+ * therefore the one place where what a device owns is given back.
+ */
+#ifndef ROE_DEVICE_H
+#define ROE_DEVICE_H
+
+#include <linux/netdevice.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+#include "mr.h"
+
+#define ROE_MAX_SGE		32
+#define ROE_MAX_INLINE		512
+#define ROE_MAX_QP_WR		0x10000
+#define ROE_MAX_RD_ATOMIC	128
+#define ROE_MAX_PKEYS		1
+#define ROE_DEFAULT_PKEY	0xffff
+
+struct roe_dev {
+	struct ib_device	ib;
+	struct net_device	*ndev;	/* reference held until dealloc_driver */
+	netdevice_tracker	ndev_tracker;
+	struct net		*net;	/* namespace of ndev, for life */
+	struct list_head	link;	/* link.c */
+	struct list_head	net_entry;	/* net.c, RCU */
+	struct xarray		ahs;	/* ah_num -> struct roe_ah */
+	struct roe_keys		keys;
+	u64 __percpu		*stats;	/* enum roe_stat, see stats.h */
+	atomic_t		nr_qp;
+};
+
+static inline struct roe_dev *roe_dev(struct ib_device *ibdev)
+{
+	return container_of(ibdev, struct roe_dev, ib);
+}
+
+/* Path MTU in bytes that the netdev allows now: 256 .. 4096, 0 if too small. */
+u32 roe_device_mtu(const struct roe_dev *dev);
+
+/* ah.c; the address vector behind an ah_num is found by roe_ah_lookup(), RCU. */
+struct roe_ah;
+int roe_ah_create(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_udata *udata);
+int roe_ah_query(struct ib_ah *ibah, struct rdma_ah_attr *attr);
+int roe_ah_destroy(struct ib_ah *ibah, u32 flags);
+struct roe_ah *roe_ah_lookup(struct roe_dev *dev, const struct ib_pd *pd, u32 num);
+
+/* link.c: list of all devices, link type, notifier, end of namespaces */
+int roe_link_init(void);
+void roe_link_exit(void);
+/* Called by dealloc_driver: the device leaves the list. */
+void roe_link_forget(struct roe_dev *dev);
+
+/* Register a device on @ndev. RTNL not held. 0 or negative errno, logged. */
+int roe_device_add(const char *name, struct net_device *ndev);
+
+#endif /* ROE_DEVICE_H */

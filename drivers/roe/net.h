@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The network side: the only room that knows IP, UDP, routes and skbs, and no
+ * PSN rule. route.c finds the way, xmit.c sends bursts, receive.c proves
+ * packets and finds their QP, net.c owns hooks and sockets of a namespace.
+ */
+#ifndef ROE_NET_H
+#define ROE_NET_H
+
+#include <linux/skbuff.h>
+#include <net/dst_cache.h>
+#include <roe/pkt.h>
+#include "device.h"
+
+/* Address vector of a QP or an AH: fixed when it was set, read-only after. */
+struct roe_av {
+	bool			v6;
+	u8			tclass;		/* DSCP and ECN as the user set them */
+	u8			hop_limit;
+	u32			flow_label;
+	__be16			sport;		/* host-chosen, 0xc000 .. 0xffff */
+	struct in6_addr		saddr;		/* v4: mapped, ::ffff:a.b.c.d */
+	struct in6_addr		daddr;
+	const struct ib_gid_attr *sgid_attr;	/* reference held by the owner's ah_attr */
+};
+
+/* What a QP needs to send: one per QP, BH disabled by users. */
+struct roe_path {
+	struct roe_av		av;
+	struct dst_cache	dst;		/* per CPU */
+	u16			ip_id;		/* own counter, + 1 for each segment */
+};
+
+int roe_path_init(struct roe_path *path, gfp_t gfp);
+void roe_path_destroy(struct roe_path *path);
+/* Forget cached routes, e.g. after a new address vector. */
+void roe_path_reset(struct roe_path *path);
+
+/*
+ * Turn @txb into skbs on @skbs (headers, ICRC; consumes the burst: txb is empty
+ * afterwards). Under the QP lock, BH disabled. A packet for which there is no
+ * memory or no route is left out: that is loss. Returns packets left out.
+ */
+unsigned int roe_xmit_build(struct roe_dev *dev, struct roe_path *path,
+			    struct roe_txb *txb, struct sk_buff_head *skbs);
+/*
+ * Send and empty @skbs through ip_local_out. No lock held, BH disabled.
+ * Returns the number of packets that IP or a qdisc refused (backpressure).
+ */
+unsigned int roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs);
+
+/*
+ * The way to @path->av.daddr, with a reference; NULL if there is none now.
+ * BH disabled.
+ */
+struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path);
+
+/*
+ * A namespace with at least one roe device has hooks and sockets. Process
+ * context; after roe_net_del() no packet of the namespace touches @dev.
+ */
+int roe_net_add(struct roe_dev *dev);
+void roe_net_del(struct roe_dev *dev);
+
+/*
+ * The device to which drops of packets are counted for which there is no QP:
+ * the one on @ndev, otherwise any of the namespace. NULL if there is none. RCU.
+ */
+struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev);
+
+enum roe_rx_verdict {
+	ROE_RX_TAKEN,		/* for one of our QPs; the caller frees the skb */
+	ROE_RX_FOREIGN,		/* no QP of ours at this address; skb untouched */
+	ROE_RX_MALFORMED,	/* not even addressed to a QP; skb untouched */
+};
+
+/*
+ * One UDP datagram to port 4791, skb->data at the network header, transport
+ * header set, no GSO; BH disabled, RCU held. May linearise @skb.
+ */
+enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb);
+
+int roe_net_init(void);
+void roe_net_exit(void);
+
+#endif /* ROE_NET_H */

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Posting by kernel users, and the doorbell of user QPs. Kernel users may post
+ * from any context, with interrupts off as well; the private queues have locks
+ * of their own for that, and the engines are then left to the worker.
+ */
+#include <linux/interrupt.h>
+#include <linux/irqflags.h>
+#include "post.h"
+#include "transport.h"
+
+static int post_one(struct roe_qp *qp, const struct ib_send_wr *wr)
+{
+	struct roe_sq *sq = &qp->sq;
+	int err;
+
+	/* pairs with the release in roe_requester_retire(): the slot is free */
+	if (sq->prod - smp_load_acquire(&sq->cons) >= sq->max_wr)
+		return -ENOMEM;
+	err = roe_wqe_from_wr(qp, roe_sq_slot(sq, sq->prod), wr);
+	if (err)
+		return err;
+	/* the WQE before its index: pairs with the acquires in requester and completer */
+	smp_store_release(&sq->prod, sq->prod + 1);
+	return 0;
+}
+
+static int post_list(struct roe_qp *qp, const struct ib_send_wr *wr,
+		     const struct ib_send_wr **bad)
+{
+	unsigned long irqflags;
+	int err = 0;
+
+	spin_lock_irqsave(&qp->sq.post_lock, irqflags);
+	for (; wr; wr = wr->next) {
+		err = post_one(qp, wr);
+		if (err) {
+			*bad = wr;
+			break;
+		}
+	}
+	spin_unlock_irqrestore(&qp->sq.post_lock, irqflags);
+	return err;
+}
+
+static bool may_post(const struct roe_qp *qp)
+{
+	switch (READ_ONCE(qp->state)) {
+	case IB_QPS_RTS:
+	case IB_QPS_SQD:
+	case IB_QPS_SQE:
+	case IB_QPS_ERR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void kick(struct roe_qp *qp)
+{
+	/* enabling softirqs is not allowed there */
+	if (irqs_disabled() || in_hardirq())
+		roe_qp_defer(qp);
+	else
+		roe_qp_doorbell(qp);
+}
+
+/**
+ * roe_qp_post_send() - ib_device_ops.post_send
+ * @ibqp: the QP
+ * @wr: list of a kernel user; for a user QP the ring counts, not the list
+ * @bad: first request not posted
+ *
+ * Any context for kernel QPs, process context for user QPs.
+ *
+ * Return: 0, -EINVAL, -ENOMEM.
+ */
+int roe_qp_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		     const struct ib_send_wr **bad)
+{
+	struct roe_qp *qp = roe_qp(ibqp);
+	int err;
+
+	if (qp->user) {
+		if (bad)
+			*bad = wr;
+		return roe_qp_doorbell(qp);
+	}
+	if (!may_post(qp)) {
+		*bad = wr;
+		return -EINVAL;
+	}
+	err = post_list(qp, wr, bad);
+	kick(qp);
+	return err;
+}
+
+static int recv_one(struct roe_qp *qp, const struct ib_recv_wr *wr)
+{
+	struct roe_rq *rq = &qp->rq;
+	struct roe_rwqe *rwqe = &rq->slots[rq->prod & rq->mask];
+	u64 sum = 0;
+	int i;
+
+	if (wr->num_sge < 0 || wr->num_sge > rq->max_sge)
+		return -EINVAL;
+	/* pairs with the release in roe_wqe_next_recv() */
+	if (rq->prod - smp_load_acquire(&rq->cons) >= rq->max_wr)
+		return -ENOMEM;
+	for (i = 0; i < wr->num_sge; i++) {
+		rwqe->sge[i].addr = wr->sg_list[i].addr;
+		rwqe->sge[i].len = wr->sg_list[i].length;
+		rwqe->sge[i].lkey = wr->sg_list[i].lkey;
+		sum += wr->sg_list[i].length;
+	}
+	if (sum > ROE_MSG_MAX)
+		return -EINVAL;
+	rwqe->wr_id = wr->wr_id;
+	rwqe->num_sge = wr->num_sge;
+	rwqe->length = sum;
+	/* pairs with the acquire in roe_wqe_next_recv() */
+	smp_store_release(&rq->prod, rq->prod + 1);
+	return 0;
+}
+
+/**
+ * roe_qp_post_recv() - ib_device_ops.post_recv
+ * @ibqp: kernel QP; a user's receives are in its ring already
+ * @wr: list
+ * @bad: first request not posted
+ *
+ * Any context. In ERR the worker flushes what is posted.
+ *
+ * Return: 0, -EINVAL, -ENOMEM.
+ */
+int roe_qp_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		     const struct ib_recv_wr **bad)
+{
+	struct roe_qp *qp = roe_qp(ibqp);
+	unsigned long irqflags;
+	int err = 0;
+
+	if (qp->user || READ_ONCE(qp->state) == IB_QPS_RESET) {
+		*bad = wr;
+		return -EINVAL;
+	}
+	spin_lock_irqsave(&qp->rq.lock, irqflags);
+	for (; wr; wr = wr->next) {
+		err = recv_one(qp, wr);
+		if (err) {
+			*bad = wr;
+			break;
+		}
+	}
+	spin_unlock_irqrestore(&qp->rq.lock, irqflags);
+	if (READ_ONCE(qp->state) == IB_QPS_ERR)
+		roe_qp_defer(qp);
+	return err;
+}

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Queue pairs: numbers, birth, the frame of every run, death.
+ *
+ * Why destroy is safe, step by step:
+ *   1. The QPN is erased: no new receive finds the QP.
+ *   2. state = RESET under the lock: who still holds it from a lookup, the
+ *      timer or the worker does nothing with it, arms and queues nothing.
+ *   3. A grace period: every such user was in an RCU read-side section and has
+ *      left it; so tx_busy is clear and no packet of ours is being built.
+ *   4. Timer and works are cancelled; they could only be running out of 2.
+ *   5. CQs, PD and the address vector are ours until here, then freed.
+ */
+#include <linux/interrupt.h>
+#include <linux/percpu.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include "post.h"
+#include "qp_state.h"
+#include "transport.h"
+
+/* 0 and 1 are the management QPs, 0xffffff is multicast. */
+#define QPN_LIMIT	XA_LIMIT(16, ROE_QPN_MCAST - 1)
+
+/* One number space for all devices: a QPN alone finds its QP. */
+static DEFINE_XARRAY_FLAGS(qpns, XA_FLAGS_ALLOC);
+static u32 qpn_next;
+static struct workqueue_struct *qp_wq;
+static struct roe_txb __percpu *txbs;	/* softirqs disabled while in use */
+
+#define FLUSH_INTERVAL	msecs_to_jiffies(50)
+
+int roe_qp_init(void)
+{
+	/* unbound: a busy poller on the doorbell's CPU must not starve it */
+	qp_wq = alloc_workqueue("roe", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	if (!qp_wq)
+		return -ENOMEM;
+	txbs = alloc_percpu(struct roe_txb);
+	if (!txbs) {
+		destroy_workqueue(qp_wq);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void roe_qp_exit(void)
+{
+	int cpu;
+
+	destroy_workqueue(qp_wq);
+	for_each_possible_cpu(cpu)
+		roe_txb_free(per_cpu_ptr(txbs, cpu));
+	free_percpu(txbs);
+	xa_destroy(&qpns);
+}
+
+struct roe_qp *roe_qp_lookup(u32 qpn)
+{
+	return xa_load(&qpns, qpn);
+}
+
+/* --- one run --- */
+
+/**
+ * roe_qp_emit() - fill a burst: responses first, then requests
+ * @qp: qp->lock held
+ * @ctx: the time; takes notifications
+ * @txb: empty
+ *
+ * Return: true if there is more to send than fits.
+ */
+bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	bool more = roe_responder_emit(qp, ctx, txb);
+
+	return roe_requester_emit(qp, ctx, txb) || more;
+}
+ROE_EXPORT_FOR_TEST(roe_qp_emit);
+
+static bool may_receive(const struct roe_qp *qp)
+{
+	return qp->state == IB_QPS_RTR || qp->state == IB_QPS_RTS ||
+	       qp->state == IB_QPS_SQD || qp->state == IB_QPS_SQE;
+}
+
+/**
+ * roe_qp_dispatch() - give one proven packet to its engine
+ * @qp: qp->lock held
+ * @ctx: takes notifications and events
+ * @pkt: of this QP's transport
+ */
+void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *pkt)
+{
+	if (!may_receive(qp))
+		return;
+	if (qp->state == IB_QPS_RTR && !qp->comm_est) {
+		qp->comm_est = true;
+		ctx->events |= BIT(IB_EVENT_COMM_EST);
+	}
+	if (roe_opcode(pkt->p.opcode)->flags & ROE_F_RESPONSE)
+		roe_completer_receive(qp, ctx, pkt);
+	else
+		roe_responder_receive(qp, ctx, pkt);
+}
+ROE_EXPORT_FOR_TEST(roe_qp_dispatch);
+
+/*
+ * Collect a burst under the lock, send it without. The owner flag keeps the
+ * order of bursts; whoever comes meanwhile leaves tx_again. Returns whether
+ * another round is wanted.
+ */
+static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
+	__must_hold(&qp->lock)
+{
+	struct roe_txb *txb = this_cpu_ptr(txbs);
+	struct sk_buff_head skbs;
+	unsigned int lost;
+	bool more;
+
+	if (qp->tx_busy) {
+		qp->tx_again = true;
+		return false;
+	}
+	qp->tx_busy = true;
+	qp->tx_again = false;
+	__skb_queue_head_init(&skbs);
+	more = roe_qp_emit(qp, ctx, txb);
+	lost = txb->n ? roe_xmit_build(qp->dev, &qp->path, txb, &skbs) : 0;
+	if (!skb_queue_empty(&skbs)) {
+		spin_unlock(&qp->lock);
+		lost += roe_xmit_send(qp->dev, &skbs);
+		spin_lock(&qp->lock);
+	}
+	qp->tx_busy = false;
+	if (lost)
+		roe_requester_local_drop(qp, ctx);
+	return more || qp->tx_again;
+}
+
+/* The SQ is drained when what was started is acknowledged (wire.md section 5). */
+static void check_drained(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	if (qp->state != IB_QPS_SQD || qp->sq_drained || qp->sq.next != qp->sq.cons ||
+	    roe_psn_diff(qp->req.psn, qp->req.una) > 0)
+		return;
+	qp->sq_drained = true;
+	if (qp->sqd_notify)
+		ctx->events |= BIT(IB_EVENT_SQ_DRAINED);
+}
+
+static void arm_timer(struct roe_qp *qp)
+{
+	u64 next = roe_timer_next(qp);
+
+	/* an earlier expiry stays: it finds nothing to do and arms this one */
+	if (!next || (qp->timer_at && qp->timer_at <= next) || qp->state == IB_QPS_RESET)
+		return;
+	qp->timer_at = next;
+	hrtimer_start(&qp->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_SOFT);
+}
+
+static void deliver_events(struct roe_qp *qp, u32 events)
+{
+	struct ib_event ev = { .device = qp->ib.device, .element.qp = &qp->ib };
+	unsigned long bits = events;
+	unsigned int bit;
+
+	for_each_set_bit(bit, &bits, 32) {
+		ev.event = bit;
+		if (qp->ib.event_handler)
+			qp->ib.event_handler(&ev, qp->ib.qp_context);
+	}
+}
+
+/* Under the lock: engines, transmission, timer; then drop it and deliver. */
+static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
+	__releases(&qp->lock)
+{
+	bool more = false;
+
+	if (qp->state != IB_QPS_RESET)
+		more = transmit(qp, ctx);
+	if (qp->overrun && qp->state != IB_QPS_ERR && qp->state != IB_QPS_RESET)
+		roe_complete_error(qp, ctx);
+	check_drained(qp, ctx);
+	arm_timer(qp);
+	if (qp->state == IB_QPS_ERR && qp->rq.ring)
+		queue_delayed_work(qp_wq, &qp->flush_work, FLUSH_INTERVAL);
+	spin_unlock(&qp->lock);
+	if (ctx->notify_send)
+		roe_cq_notify(qp->scq);
+	if (ctx->notify_recv && (qp->rcq != qp->scq || !ctx->notify_send))
+		roe_cq_notify(qp->rcq);
+	if (ctx->events)
+		deliver_events(qp, ctx->events);
+	return more;
+}
+
+static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
+	__acquires(&qp->lock)
+{
+	memset(ctx, 0, sizeof(*ctx));
+	spin_lock(&qp->lock);
+	ctx->now = ktime_get_ns();
+}
+
+void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx)
+	__acquires(&qp->lock)
+{
+	local_bh_disable();
+	rcu_read_lock();
+	begin(qp, ctx);
+}
+
+void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
+	__releases(&qp->lock)
+{
+	if (finish(qp, ctx))
+		queue_work(qp_wq, &qp->work);
+	rcu_read_unlock();
+	local_bh_enable();
+}
+
+/* Doorbell: copy in what is new, send; ERR flushes, before RTS it is refused. */
+static int ring_doorbell(struct roe_qp *qp, bool *more)
+{
+	struct roe_ctx ctx;
+	int err = 0;
+
+	local_bh_disable();
+	rcu_read_lock();
+	begin(qp, &ctx);
+	switch (qp->state) {
+	case IB_QPS_RESET:
+	case IB_QPS_INIT:
+	case IB_QPS_RTR:
+		/* the application is told that the post failed, so it must not run later */
+		if (qp->sq.ring)
+			roe_ring_release(qp->sq.ring, roe_ring_pending(qp->sq.ring));
+		err = -EINVAL;
+		break;
+	case IB_QPS_ERR:
+		roe_complete_flush(qp, &ctx);
+		break;
+	default:
+		roe_wqe_pull(qp);
+		break;
+	}
+	*more = finish(qp, &ctx);
+	rcu_read_unlock();
+	local_bh_enable();
+	return err;
+}
+
+/**
+ * roe_qp_doorbell() - new send WQEs are there
+ * @qp: any state
+ *
+ * Softirqs are enabled between rounds if they were: what a round sent to this
+ * host is received there. Process context or softirq.
+ *
+ * Return: 0, -EINVAL before RTS.
+ */
+int roe_qp_doorbell(struct roe_qp *qp)
+{
+	unsigned int budget = in_softirq() ? 1 : 4;
+	bool more = false;
+	int err;
+
+	do {
+		err = ring_doorbell(qp, &more);
+	} while (!err && more && --budget);
+	if (more)
+		queue_work(qp_wq, &qp->work);
+	return err;
+}
+
+/* For callers with interrupts off, who must not enable softirqs. */
+void roe_qp_defer(struct roe_qp *qp)
+{
+	queue_work(qp_wq, &qp->work);
+}
+
+static void work(struct work_struct *work)
+{
+	struct roe_qp *qp = container_of(work, struct roe_qp, work);
+	bool more;
+
+	do {
+		if (ring_doorbell(qp, &more))
+			return;
+		cond_resched();
+	} while (more);
+}
+
+/* There is no doorbell for receives: a user's ring in ERR is looked at now and then. */
+static void flush_late(struct work_struct *work)
+{
+	struct roe_qp *qp = container_of(to_delayed_work(work), struct roe_qp, flush_work);
+	bool more;
+
+	ring_doorbell(qp, &more);
+}
+
+static enum hrtimer_restart timer_fn(struct hrtimer *timer)
+{
+	struct roe_qp *qp = container_of(timer, struct roe_qp, timer);
+	struct roe_ctx ctx;
+
+	roe_qp_begin(qp, &ctx);
+	qp->timer_at = 0;
+	if (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD)
+		roe_timer_run(qp, &ctx);
+	roe_qp_end(qp, &ctx);
+	return HRTIMER_NORESTART;
+}
+
+void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
+{
+	struct roe_ctx ctx;
+	unsigned int i;
+
+	begin(qp, &ctx);
+	for (i = 0; i < n; i++)
+		roe_qp_dispatch(qp, &ctx, &pkts[i]);
+	/* what the user posted since the last doorbell may go out with the answer */
+	if (finish(qp, &ctx))
+		queue_work(qp_wq, &qp->work);
+}
+
+/* --- birth --- */
+
+static int check_caps(const struct ib_qp_init_attr *init)
+{
+	const struct ib_qp_cap *cap = &init->cap;
+
+	if (init->qp_type != IB_QPT_RC || init->srq || init->create_flags)
+		return -EOPNOTSUPP;
+	if (!init->send_cq || !init->recv_cq)
+		return -EINVAL;
+	if (cap->max_send_wr > ROE_MAX_QP_WR || cap->max_recv_wr > ROE_MAX_QP_WR ||
+	    cap->max_send_sge > ROE_MAX_SGE || cap->max_recv_sge > ROE_MAX_SGE ||
+	    cap->max_inline_data > ROE_MAX_INLINE)
+		return -EINVAL;
+	return 0;
+}
+
+/* Payload room of a WQE: SGEs or inline bytes share it (abi.md section 6). */
+static u32 send_room(const struct ib_qp_cap *cap)
+{
+	return max3((u32)(cap->max_send_sge * sizeof(struct rxe_sge)), cap->max_inline_data, 8u);
+}
+
+static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext *uctx,
+		   struct mminfo *mi)
+{
+	struct roe_sq *sq = &qp->sq;
+	u32 room = send_room(cap);
+
+	spin_lock_init(&sq->post_lock);
+	sq->max_sge = max_t(u32, cap->max_send_sge, 1);
+	sq->max_inline = room;
+	sq->mask = roundup_pow_of_two(cap->max_send_wr + 1) - 1;
+	if (uctx) {
+		sq->ring = roe_ring_create(cap->max_send_wr, sizeof(struct rxe_send_wqe) + room,
+					   uctx, mi);
+		if (IS_ERR(sq->ring))
+			return PTR_ERR(sq->ring);
+		sq->mask = sq->ring->mask;
+	}
+	sq->max_wr = sq->mask;
+	room = max_t(u32, room, sq->max_sge * sizeof(struct roe_sge));
+	sq->log2 = order_base_2(sizeof(struct roe_swqe) + room);
+	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), GFP_KERNEL);
+	if (!sq->slots)
+		return -ENOMEM;
+	cap->max_send_wr = sq->max_wr;
+	cap->max_inline_data = sq->max_inline;
+	return 0;
+}
+
+static int init_rq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext *uctx,
+		   struct mminfo *mi)
+{
+	struct roe_rq *rq = &qp->rq;
+
+	spin_lock_init(&rq->lock);
+	rq->max_sge = max_t(u32, cap->max_recv_sge, 1);
+	rq->mask = roundup_pow_of_two(cap->max_recv_wr + 1) - 1;
+	if (uctx) {
+		rq->ring = roe_ring_create(max_t(u32, cap->max_recv_wr, 1),
+					   sizeof(struct rxe_recv_wqe) +
+					   rq->max_sge * sizeof(struct rxe_sge), uctx, mi);
+		if (IS_ERR(rq->ring))
+			return PTR_ERR(rq->ring);
+		rq->mask = rq->ring->mask;
+	} else {
+		rq->slots = kvcalloc(rq->mask + 1, sizeof(*rq->slots), GFP_KERNEL);
+		if (!rq->slots)
+			return -ENOMEM;
+	}
+	rq->max_wr = rq->mask;
+	cap->max_recv_wr = rq->max_wr;
+	cap->max_recv_sge = rq->max_sge;
+	return 0;
+}
+
+static void free_queues(struct roe_qp *qp)
+{
+	if (!IS_ERR_OR_NULL(qp->sq.ring))
+		roe_ring_destroy(qp->sq.ring);
+	if (!IS_ERR_OR_NULL(qp->rq.ring))
+		roe_ring_destroy(qp->rq.ring);
+	kvfree(qp->sq.slots);
+	kvfree(qp->rq.slots);
+	kfree(qp->resp.rsrc);
+}
+
+static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
+{
+	spin_lock_init(&qp->lock);
+	qp->state = IB_QPS_RESET;
+	qp->type = init->qp_type;
+	qp->sq_sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
+	qp->dev = roe_dev(qp->ib.device);
+	qp->keys = &qp->dev->keys;
+	qp->pd = qp->ib.pd;
+	qp->scq = roe_cq(init->send_cq);
+	qp->rcq = roe_cq(init->recv_cq);
+	qp->pkey = ROE_DEFAULT_PKEY;
+	qp->mtu = 256;
+	qp->attr.port_num = 1;
+	qp->attr.path_mig_state = IB_MIG_MIGRATED;
+	INIT_WORK(&qp->work, work);
+	INIT_DELAYED_WORK(&qp->flush_work, flush_late);
+	hrtimer_setup(&qp->timer, timer_fn, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+}
+
+static int publish(struct roe_qp *qp)
+{
+	int err = xa_alloc_cyclic(&qpns, &qp->qpn, qp, QPN_LIMIT, &qpn_next, GFP_KERNEL);
+
+	if (err < 0)
+		return err;
+	qp->ib.qp_num = qp->qpn;
+	return 0;
+}
+
+static struct ib_ucontext *udata_context(struct ib_udata *udata)
+{
+	return udata ? rdma_udata_to_uverbs_attr_bundle(udata)->context : NULL;
+}
+
+static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_ucontext *uctx,
+		  struct rxe_create_qp_resp *resp)
+{
+	int err;
+
+	err = roe_path_init(&qp->path, GFP_KERNEL);
+	if (err)
+		return err;
+	err = init_rq(qp, &init->cap, uctx, &resp->rq_mi);
+	if (!err)
+		err = init_sq(qp, &init->cap, uctx, &resp->sq_mi);
+	if (!err)
+		err = publish(qp);
+	if (err) {
+		free_queues(qp);
+		roe_path_destroy(&qp->path);
+	}
+	return err;
+}
+
+static void unpublish_and_free(struct roe_qp *qp)
+{
+	struct roe_ctx ctx;
+
+	xa_erase(&qpns, qp->qpn);
+	roe_qp_begin(qp, &ctx);
+	WRITE_ONCE(qp->state, IB_QPS_RESET);
+	roe_qp_end(qp, &ctx);
+	synchronize_rcu_expedited();
+	hrtimer_cancel(&qp->timer);
+	cancel_delayed_work_sync(&qp->flush_work);
+	cancel_work_sync(&qp->work);
+	rdma_destroy_ah_attr(&qp->attr.ah_attr);
+	roe_path_destroy(&qp->path);
+	free_queues(qp);
+	atomic_dec(&qp->dev->nr_qp);
+}
+
+/**
+ * roe_qp_create() - ib_device_ops.create_qp
+ * @ibqp: zeroed, device and PD set
+ * @init: capabilities in, what they became out
+ * @udata: NULL for kernel users; answer: struct rxe_create_qp_resp
+ *
+ * Return: 0 or negative errno.
+ */
+int roe_qp_create(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_udata *udata)
+{
+	struct ib_ucontext *uctx = udata_context(udata);
+	struct rxe_create_qp_resp resp = {};
+	struct roe_qp *qp = roe_qp(ibqp);
+	int err;
+
+	if (udata && udata->outlen < sizeof(resp))
+		return -EINVAL;
+	err = check_caps(init);
+	if (err)
+		return err;
+	qp->user = !!udata;
+	init_fields(qp, init);
+	err = create(qp, init, uctx, &resp);
+	if (err)
+		return err;
+	atomic_inc(&qp->dev->nr_qp);
+	if (udata && ib_copy_to_udata(udata, &resp, sizeof(resp))) {
+		unpublish_and_free(qp);
+		return -EFAULT;
+	}
+	return 0;
+}
+
+/**
+ * roe_qp_destroy() - ib_device_ops.destroy_qp
+ * @ibqp: freed by the core when we return
+ * @udata: unused
+ *
+ * Return: 0.
+ */
+int roe_qp_destroy(struct ib_qp *ibqp, struct ib_udata *udata)
+{
+	unpublish_and_free(roe_qp(ibqp));
+	return 0;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Queue pairs: state, ownership, life.
+ *
+ * Locks and contexts
+ *   qp->lock (spinlock, BH disabled) guards all transport state: requester,
+ *   responder, QP state, address vector. Takers: doorbell and verbs (process),
+ *   receive (softirq), the timer (softirq hrtimer), the worker.
+ *   sq.post_lock, rq.lock (irqsave) guard what kernel users post; inside
+ *   qp->lock. cq->lock is innermost.
+ *   Nothing is held across ip_local_out: who finds tx_busy clear becomes the
+ *   owner of transmission, collects a burst under the lock, drops it, sends,
+ *   and looks again; the others leave tx_again.
+ *
+ * Life
+ *   QPNs are unique in the whole module (one xarray), lookups are RCU. Whoever
+ *   found a QP stays in its RCU read-side section as long as it uses it.
+ *   Destroy: erase the QPN, state = RESET under the lock, grace period, then
+ *   timer and worker; nobody can hold the QP after that.
+ */
+#ifndef ROE_QP_H
+#define ROE_QP_H
+
+#include <linux/hrtimer.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
+#include <roe/pkt.h>
+#include "cq.h"
+#include "device.h"
+#include "mr.h"
+#include "net.h"
+#include "ring.h"
+
+struct roe_sge {
+	u64	addr;
+	u32	len;
+	u32	lkey;
+};
+
+enum roe_swqe_state {
+	ROE_SWQE_POSTED,	/* not started */
+	ROE_SWQE_ACTIVE,	/* has PSNs, some packet was built */
+	ROE_SWQE_DONE,		/* acknowledged or local, waits for its turn */
+};
+
+/* A send WQE, copied and checked once (abi.md 8.5), private to the kernel. */
+struct roe_swqe {
+	u64			wr_id;
+	u8			opcode;		/* enum ib_wr_opcode */
+	u8			flags;		/* IB_SEND_FENCE .. IB_SEND_INLINE */
+	u8			num_sge;
+	u8			state;		/* enum roe_swqe_state */
+	u8			status;		/* enum ib_wc_status: found at post time */
+	__be32			imm;
+	u32			inv_rkey;
+	u32			length;		/* bytes */
+	u32			rkey;
+	u64			raddr;
+	u64			compare_add;
+	u64			swap;
+	struct roe_mr		*reg_mr;	/* IB_WR_REG_MR, kernel users only */
+	int			reg_access;
+	u32			first_psn;	/* valid from ACTIVE on */
+	u32			last_psn;
+	/* payload: SGEs, or the bytes themselves with IB_SEND_INLINE */
+	struct roe_sge		sge[];
+};
+
+/* Private send queue: slots in ring order; indices count without wrapping. */
+struct roe_sq {
+	void			*slots;		/* kvzalloc, (mask + 1) << log2 */
+	u32			mask, log2;
+	u32			max_wr, max_sge, max_inline;
+	u32			prod;		/* posted; post_lock or qp->lock */
+	u32			next;		/* first not completely sent; qp->lock */
+	u32			cons;		/* oldest not retired; qp->lock */
+	spinlock_t		post_lock;	/* kernel users */
+	struct roe_ring		*ring;		/* user QPs */
+};
+
+static inline struct roe_swqe *roe_sq_slot(const struct roe_sq *sq, u32 index)
+{
+	return sq->slots + ((size_t)(index & sq->mask) << sq->log2);
+}
+
+/* A receive WQE: same idea. */
+struct roe_rwqe {
+	u64			wr_id;
+	u32			num_sge;
+	u32			length;		/* bytes, sum of the SGEs */
+	struct roe_sge		sge[ROE_MAX_SGE];
+};
+
+struct roe_rq {
+	u32			max_wr, max_sge;
+	spinlock_t		lock;		/* kernel users post under it */
+	struct roe_ring		*ring;		/* user QPs */
+	struct roe_rwqe		*slots;		/* kernel QPs, mask + 1 of them */
+	u32			mask, prod, cons;
+};
+
+/* Requester (s_): under qp->lock. */
+struct roe_req {
+	u32	psn;		/* first PSN not given to a WQE yet */
+	u32	max_psn;	/* one past the highest PSN ever sent */
+	u32	una;		/* oldest PSN not acknowledged; lies in sq.cons */
+	u32	wqe_psn;	/* PSN from which sq.next goes on */
+	u32	win_psn;	/* window starts here if after una: behind a READ */
+	u32	rd_out;		/* READ and ATOMIC started, not complete */
+	u32	since_ack;	/* packets since the last AckReq */
+	u8	retry_cnt, rnr_retry;		/* left */
+	bool	rnr_wait;	/* nothing is sent until the timer has run */
+	bool	rewound;	/* went back for una already; no progress since */
+	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
+	u64	early_deadline;	/* ns, 0: none; adaptive, counts nothing */
+	u64	rnr_deadline;	/* ns, 0: none */
+	u32	backoff;	/* shift of early_deadline */
+	u32	srtt, rttvar;	/* ns */
+	u32	rtt_psn;	/* sample: time from sending this PSN ... */
+	u64	rtt_start;	/* ... at, ns; 0: none running */
+};
+
+enum roe_rsrc_kind {
+	ROE_RSRC_NONE,
+	ROE_RSRC_READ,
+	ROE_RSRC_ATOMIC,
+};
+
+/* One READ or ATOMIC request: kept for replay until max_dest_rd_atomic later ones. */
+struct roe_rsrc {
+	u8	kind;		/* enum roe_rsrc_kind */
+	bool	pending;	/* responses cur_psn .. last_psn are still to send */
+	bool	replay;		/* for a duplicate: an error is silence, not a NAK */
+	u32	first_psn, last_psn;
+	u32	start_psn;	/* its response is First or Only */
+	u32	cur_psn;	/* next response to send */
+	u32	rkey;
+	u64	va;		/* of first_psn */
+	u32	len;		/* bytes, whole request */
+	u32	msn;
+	u64	orig;		/* ATOMIC: value before */
+};
+
+/* Responder (r_): under qp->lock. */
+struct roe_resp {
+	u32	psn;		/* ePSN */
+	u32	msn;
+	u32	ack_psn;	/* PSN of the owed ACK or NAK */
+	u8	ack_syndrome;
+	bool	ack_due;
+	bool	fatal;		/* refused for good: ERR once the NAK has left */
+	u8	nak_state;	/* syndrome of the NAK sent for ePSN, 0: none */
+	u32	in_msg;		/* 0, ROE_F_SEND or ROE_F_WRITE: message open */
+	bool	rwqe_valid;
+	u32	rkey;		/* WRITE in progress */
+	u64	va;
+	u32	dmalen;
+	u32	done;		/* bytes of the message placed */
+	u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
+	u32	rsrc_nr;	/* slots = max_dest_rd_atomic, may be 0 */
+	u32	rsrc_pending;	/* slots with responses to send */
+	struct roe_rsrc	*rsrc;
+	struct roe_rwqe	rwqe;	/* current one, copied */
+};
+
+struct roe_qp {
+	struct ib_qp		ib;
+	spinlock_t		lock;
+	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
+	enum ib_qp_type		type;
+	bool			tx_busy, tx_again;
+	bool			comm_est;	/* first packet in RTR was reported */
+	bool			sqd_notify;	/* en_sqd_async_notify */
+	bool			sq_drained;
+	bool			sq_sig_all;
+	bool			user;
+	bool			overrun;	/* a CQ is full: ERR at the end of the run */
+	u8			access;		/* IB_ACCESS_REMOTE_*, QP's */
+	u32			qpn;
+	u32			dest_qpn;
+	u32			mtu;		/* bytes */
+	u16			pkey;
+	u64			timeout_ns;	/* 0: off */
+	struct roe_dev		*dev;		/* NULL in KUnit */
+	struct roe_keys		*keys;
+	struct ib_pd		*pd;
+	struct roe_cq		*scq, *rcq;
+	struct roe_sq		sq;
+	struct roe_rq		rq;
+	struct roe_req		req;
+	struct roe_resp		resp;
+	struct roe_path		path;
+	struct ib_qp_attr	attr;		/* what modify set, for query */
+	struct hrtimer		timer;		/* softirq */
+	u64			timer_at;	/* ns for which it is armed, 0: not */
+	struct work_struct	work;		/* rest of a burst; posts with IRQs off */
+	struct delayed_work	flush_work;	/* user receives posted in ERR */
+};
+
+/* What one run of the engines owes once the lock is dropped. */
+struct roe_ctx {
+	u64	now;		/* ns, monotonic */
+	bool	notify_send;	/* roe_cq_notify(scq) */
+	bool	notify_recv;
+	u32	events;		/* bit per enum ib_event_type */
+};
+
+static inline struct roe_qp *roe_qp(struct ib_qp *ibqp)
+{
+	return container_of(ibqp, struct roe_qp, ib);
+}
+
+/*
+ * Find a QP by number: caller in an RCU read-side section, in which the QP
+ * stays valid (though it may die: look at state under the lock).
+ */
+struct roe_qp *roe_qp_lookup(u32 qpn);
+
+/*
+ * A burst of proven packets for one QP, in order of arrival. The caller has
+ * matched namespace and addresses. RCU held, BH disabled, no lock.
+ */
+void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n);
+
+int roe_qp_init(void);
+void roe_qp_exit(void);
+
+/* verbs */
+int roe_qp_create(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_udata *udata);
+int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		  struct ib_udata *udata);
+int roe_qp_query(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		 struct ib_qp_init_attr *init);
+int roe_qp_destroy(struct ib_qp *ibqp, struct ib_udata *udata);
+int roe_qp_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		     const struct ib_send_wr **bad);
+int roe_qp_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		     const struct ib_recv_wr **bad);
+
+#endif /* ROE_QP_H */

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * QP states: what modify_qp may change and what a transition does
+ * (IBTA 10.3, wire.md section 5). The core's table (ib_modify_qp_is_ok) says
+ * which attributes belong to a transition; here are their values and effects.
+ */
+#include <linux/slab.h>
+#include "qp_state.h"
+#include "transport.h"
+
+static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
+{
+	if ((mask & IB_QP_PORT) && attr->port_num != 1)
+		return -EINVAL;
+	if ((mask & IB_QP_PKEY_INDEX) && attr->pkey_index >= ROE_MAX_PKEYS)
+		return -EINVAL;
+	if ((mask & IB_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > ROE_MAX_RD_ATOMIC)
+		return -EINVAL;
+	if ((mask & IB_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > ROE_MAX_RD_ATOMIC)
+		return -EINVAL;
+	if ((mask & IB_QP_TIMEOUT) && attr->timeout > 31)
+		return -EINVAL;
+	if ((mask & IB_QP_RETRY_CNT) && attr->retry_cnt > 7)
+		return -EINVAL;
+	if ((mask & IB_QP_RNR_RETRY) && attr->rnr_retry > 7)
+		return -EINVAL;
+	if ((mask & IB_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
+		return -EINVAL;
+	if ((mask & IB_QP_DEST_QPN) && attr->dest_qp_num > ROE_QPN_MASK)
+		return -EINVAL;
+	return 0;
+}
+
+/* PATH_MTU above the active MTU would never arrive (wire.md R31). */
+static int check_mtu(struct roe_qp *qp, const struct ib_qp_attr *attr)
+{
+	int mtu = ib_mtu_enum_to_int(attr->path_mtu);
+
+	return mtu < 256 || mtu > roe_device_mtu(qp->dev) ? -EINVAL : 0;
+}
+
+static int check_av(struct roe_qp *qp, const struct rdma_ah_attr *ah)
+{
+	if (ah->type != RDMA_AH_ATTR_TYPE_ROCE || !(rdma_ah_get_ah_flags(ah) & IB_AH_GRH))
+		return -EINVAL;
+	if (rdma_ah_get_port_num(ah) != 1 || !ah->grh.sgid_attr)
+		return -EINVAL;
+	return ah->grh.sgid_attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP ? 0 : -EINVAL;
+}
+
+static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
+		 enum ib_qp_state cur, enum ib_qp_state next)
+{
+	int err;
+
+	if (!ib_modify_qp_is_ok(cur, next, qp->type, mask))
+		return -EINVAL;
+	/* until the SQ is drained only ERR, RESET and a query are allowed (R29) */
+	if (cur == IB_QPS_SQD && !qp->sq_drained && next != IB_QPS_ERR && next != IB_QPS_RESET)
+		return -EINVAL;
+	err = check_values(qp, attr, mask);
+	if (!err && (mask & IB_QP_PATH_MTU))
+		err = check_mtu(qp, attr);
+	if (!err && (mask & IB_QP_AV))
+		err = check_av(qp, &attr->ah_attr);
+	return err;
+}
+
+/* Constant per QP, so that ECMP keeps the order of its packets. */
+static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qpn)
+{
+	const struct ib_global_route *grh = &ah->grh;
+	struct roe_av *av = &qp->path.av;
+
+	memcpy(&av->saddr, &grh->sgid_attr->gid, sizeof(av->saddr));
+	memcpy(&av->daddr, &grh->dgid, sizeof(av->daddr));
+	av->v6 = !ipv6_addr_v4mapped(&av->daddr);
+	av->tclass = grh->traffic_class;
+	av->hop_limit = grh->hop_limit ?: 64;
+	av->flow_label = grh->flow_label;
+	av->sgid_attr = grh->sgid_attr;
+	av->sport = htons(rdma_get_udp_sport(grh->flow_label, qp->qpn, dest_qpn));
+}
+
+/* Everything that a transition or a plain modify may set; qp->lock held. */
+static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
+{
+	struct ib_qp_attr *own = &qp->attr;
+
+	if (mask & IB_QP_PKEY_INDEX)
+		own->pkey_index = attr->pkey_index;
+	if (mask & IB_QP_PORT)
+		own->port_num = attr->port_num;
+	if (mask & IB_QP_QKEY)
+		own->qkey = attr->qkey;
+	if (mask & IB_QP_ACCESS_FLAGS) {
+		own->qp_access_flags = attr->qp_access_flags;
+		qp->access = attr->qp_access_flags;
+	}
+	if (mask & IB_QP_PATH_MTU) {
+		own->path_mtu = attr->path_mtu;
+		qp->mtu = ib_mtu_enum_to_int(attr->path_mtu);
+	}
+	if (mask & IB_QP_DEST_QPN) {
+		own->dest_qp_num = attr->dest_qp_num;
+		qp->dest_qpn = attr->dest_qp_num;
+	}
+	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
+		own->max_rd_atomic = attr->max_rd_atomic;
+	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
+		own->max_dest_rd_atomic = attr->max_dest_rd_atomic;
+	if (mask & IB_QP_MIN_RNR_TIMER)
+		own->min_rnr_timer = attr->min_rnr_timer;
+	if (mask & IB_QP_TIMEOUT) {
+		own->timeout = attr->timeout;
+		qp->timeout_ns = roe_timer_ack_ns(attr->timeout);
+	}
+	if (mask & IB_QP_RETRY_CNT)
+		own->retry_cnt = attr->retry_cnt;
+	if (mask & IB_QP_RNR_RETRY)
+		own->rnr_retry = attr->rnr_retry;
+	if (mask & IB_QP_RQ_PSN)
+		own->rq_psn = attr->rq_psn & ROE_PSN_MASK;
+	if (mask & IB_QP_SQ_PSN)
+		own->sq_psn = attr->sq_psn & ROE_PSN_MASK;
+	if (mask & IB_QP_AV) {
+		rdma_replace_ah_attr(&own->ah_attr, &attr->ah_attr);
+		set_av(qp, &own->ah_attr, qp->dest_qpn);
+		roe_path_reset(&qp->path);
+	}
+}
+
+/* RESET: queues emptied without completions, counters back, the QPN stays. */
+static void enter_reset(struct roe_qp *qp)
+{
+	struct roe_sq *sq = &qp->sq;
+	struct roe_rq *rq = &qp->rq;
+
+	WRITE_ONCE(qp->state, IB_QPS_RESET);
+	roe_requester_reset(qp, 0);
+	roe_responder_reset(qp, 0);
+	if (sq->ring)
+		roe_ring_release(sq->ring, roe_ring_pending(sq->ring));
+	sq->cons = sq->prod;
+	sq->next = sq->prod;
+	if (rq->ring)
+		roe_ring_release(rq->ring, roe_ring_pending(rq->ring));
+	rq->cons = rq->prod;
+	qp->overrun = false;
+	qp->comm_est = false;
+	qp->sq_drained = false;
+}
+
+static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_attr *attr,
+		  int mask, enum ib_qp_state next)
+{
+	enum ib_qp_state cur = qp->state;
+
+	switch (next) {
+	case IB_QPS_RESET:
+		enter_reset(qp);
+		return;
+	case IB_QPS_RTR:
+		if (cur == IB_QPS_INIT)
+			roe_responder_reset(qp, qp->attr.rq_psn);
+		break;
+	case IB_QPS_RTS:
+		if (cur == IB_QPS_RTR)
+			roe_requester_reset(qp, qp->attr.sq_psn);
+		qp->sq_drained = false;
+		break;
+	case IB_QPS_SQD:
+		if (cur != IB_QPS_SQD)
+			qp->sqd_notify = (mask & IB_QP_EN_SQD_ASYNC_NOTIFY) &&
+					 attr->en_sqd_async_notify;
+		break;
+	case IB_QPS_ERR:
+		roe_complete_error(qp, ctx);
+		return;
+	default:
+		break;
+	}
+	WRITE_ONCE(qp->state, next);
+}
+
+/*
+ * Slots for READ and ATOMIC requests of the peer; the old ones go with the
+ * array, which is right in INIT to RTR and in a drained SQD alike.
+ */
+static int alloc_slots(const struct ib_qp_attr *attr, int mask, struct roe_rsrc **rsrc)
+{
+	*rsrc = NULL;
+	if (!(mask & IB_QP_MAX_DEST_RD_ATOMIC) || !attr->max_dest_rd_atomic)
+		return 0;
+	*rsrc = kcalloc(attr->max_dest_rd_atomic, sizeof(**rsrc), GFP_KERNEL);
+	return *rsrc ? 0 : -ENOMEM;
+}
+
+/* Returns the array to free once the lock is dropped. */
+static struct roe_rsrc *swap_slots(struct roe_qp *qp, const struct ib_qp_attr *attr,
+				   struct roe_rsrc *rsrc)
+{
+	struct roe_rsrc *old = qp->resp.rsrc;
+
+	qp->resp.rsrc = rsrc;
+	qp->resp.rsrc_nr = attr->max_dest_rd_atomic;
+	qp->resp.rsrc_head = 0;
+	qp->resp.rsrc_pending = 0;
+	return old;
+}
+
+/**
+ * roe_qp_modify() - ib_device_ops.modify_qp
+ * @ibqp: the QP
+ * @attr: values
+ * @mask: which of them
+ * @udata: unused
+ *
+ * Process context. Nothing changes if anything is refused.
+ *
+ * Return: 0, -EINVAL, -EOPNOTSUPP or -ENOMEM.
+ */
+int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		  struct ib_udata *udata)
+{
+	struct roe_qp *qp = roe_qp(ibqp);
+	enum ib_qp_state cur, next;
+	struct roe_rsrc *rsrc;
+	struct roe_ctx ctx;
+	int err;
+
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
+		return -EOPNOTSUPP;
+	/* no path migration is offered, so there is no alternate path to load */
+	if (mask & IB_QP_ALT_PATH)
+		return -EOPNOTSUPP;
+	err = alloc_slots(attr, mask, &rsrc);
+	if (err)
+		return err;
+	roe_qp_begin(qp, &ctx);
+	cur = mask & IB_QP_CUR_STATE ? attr->cur_qp_state : qp->state;
+	next = mask & IB_QP_STATE ? attr->qp_state : cur;
+	err = cur != qp->state ? -EINVAL : check(qp, attr, mask, cur, next);
+	if (!err) {
+		if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
+			rsrc = swap_slots(qp, attr, rsrc);
+		apply(qp, attr, mask);
+		enter(qp, &ctx, attr, mask, next);
+	}
+	roe_qp_end(qp, &ctx);
+	kfree(rsrc);
+	return err;
+}
+
+/**
+ * roe_qp_query() - ib_device_ops.query_qp
+ * @ibqp: the QP
+ * @attr: takes all values, whatever @mask says
+ * @mask: unused
+ * @init: takes the creation attributes
+ *
+ * Return: 0.
+ */
+int roe_qp_query(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		 struct ib_qp_init_attr *init)
+{
+	struct roe_qp *qp = roe_qp(ibqp);
+	struct roe_ctx ctx;
+
+	roe_qp_begin(qp, &ctx);
+	*attr = qp->attr;
+	attr->qp_state = qp->state;
+	attr->cur_qp_state = qp->state;
+	attr->sq_draining = qp->state == IB_QPS_SQD && !qp->sq_drained;
+	attr->sq_psn = qp->req.psn;
+	attr->rq_psn = qp->resp.psn;
+	attr->ah_attr.grh.sgid_attr = NULL;	/* the reference stays ours */
+	roe_qp_end(qp, &ctx);
+
+	init->event_handler = ibqp->event_handler;
+	init->qp_context = ibqp->qp_context;
+	init->send_cq = ibqp->send_cq;
+	init->recv_cq = ibqp->recv_cq;
+	init->srq = ibqp->srq;
+	init->qp_type = ibqp->qp_type;
+	init->sq_sig_type = qp->sq_sig_all ? IB_SIGNAL_ALL_WR : IB_SIGNAL_REQ_WR;
+	init->cap.max_send_wr = qp->sq.max_wr;
+	init->cap.max_recv_wr = qp->rq.max_wr;
+	init->cap.max_send_sge = qp->sq.max_sge;
+	init->cap.max_recv_sge = qp->rq.max_sge;
+	init->cap.max_inline_data = qp->sq.max_inline;
+	attr->cap = init->cap;
+	return 0;
+}

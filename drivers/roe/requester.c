@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Requester: work requests to packets (IBTA 9.7, wire.md 4.6).
+ *
+ *        cons            next              prod        (indices into the SQ)
+ *   ------|---------------|-----------------|------
+ *   retired  sent, waits    started or        not posted
+ *            for its ACK    not started yet
+ *
+ *   una lies in the WQE at cons, wqe_psn in the WQE at next. A WQE gets its
+ *   PSNs when it is started and keeps them; going back is next = cons and
+ *   wqe_psn = una. WQEs retire strictly in order, at cons.
+ */
+#include "transport.h"
+
+static struct roe_swqe *head(struct roe_qp *qp)
+{
+	return roe_sq_slot(&qp->sq, qp->sq.cons);
+}
+
+static bool is_read(const struct roe_swqe *wqe)
+{
+	return wqe->opcode == IB_WR_RDMA_READ;
+}
+
+static bool is_atomic(const struct roe_swqe *wqe)
+{
+	return wqe->opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+	       wqe->opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static bool is_local(const struct roe_swqe *wqe)
+{
+	return wqe->opcode == IB_WR_LOCAL_INV || wqe->opcode == IB_WR_REG_MR;
+}
+
+/**
+ * roe_requester_retire() - the oldest WQE is done
+ * @qp: SQ not empty
+ * @ctx: takes notifications
+ * @status: outcome
+ */
+void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status)
+{
+	struct roe_sq *sq = &qp->sq;
+	struct roe_swqe *wqe = head(qp);
+
+	if (wqe->state == ROE_SWQE_ACTIVE && (is_read(wqe) || is_atomic(wqe)) &&
+	    qp->req.rd_out)
+		qp->req.rd_out--;
+	roe_complete_send(qp, ctx, wqe, status);
+	/* done with the slot: pairs with the acquire in post_one() */
+	smp_store_release(&sq->cons, sq->cons + 1);
+	if ((s32)(sq->cons - sq->next) > 0) {
+		sq->next = sq->cons;
+		qp->req.wqe_psn = qp->req.una;
+	}
+	/* The slot goes back last: from here on the user may write it. */
+	if (sq->ring)
+		roe_ring_release(sq->ring, 1);
+}
+
+/**
+ * roe_requester_fail() - the oldest WQE failed: report it, then ERR
+ * @qp: SQ not empty
+ * @ctx: takes notifications
+ * @status: of that WQE; all others are flushed
+ */
+void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status)
+{
+	roe_requester_retire(qp, ctx, status);
+	roe_complete_error(qp, ctx);
+}
+
+/**
+ * roe_requester_rewind() - send again from the oldest PSN not acknowledged
+ * @qp: go-back-N; local operations already done are not done again
+ */
+void roe_requester_rewind(struct roe_qp *qp)
+{
+	qp->sq.next = qp->sq.cons;
+	qp->req.wqe_psn = qp->req.una;
+	qp->req.rtt_start = 0;
+}
+
+/**
+ * roe_requester_retry() - a loss that counts against retry_cnt
+ * @qp: time-out, NAK 0x60 or implied NAK
+ * @ctx: takes notifications
+ *
+ * Return: false if the retries are used up; the QP is in ERR then.
+ */
+bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	if (!qp->req.retry_cnt) {
+		roe_stat_inc(qp->dev, ROE_STAT_RETRY_EXC);
+		roe_requester_fail(qp, ctx, IB_WC_RETRY_EXC_ERR);
+		return false;
+	}
+	qp->req.retry_cnt--;
+	roe_requester_rewind(qp);
+	return true;
+}
+
+/**
+ * roe_requester_progress() - una moved: counters reload, the clock restarts
+ * @qp: the QP
+ * @ctx: the time
+ */
+void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+
+	req->retry_cnt = qp->attr.retry_cnt;
+	req->rnr_retry = qp->attr.rnr_retry;
+	req->rewound = false;
+	req->backoff = 0;
+	roe_timer_sample(qp, ctx->now, req->una);
+	if (qp->sq.next == qp->sq.cons && roe_psn_diff(req->una, req->wqe_psn) > 0)
+		req->wqe_psn = req->una;
+	if (roe_psn_diff(req->max_psn, req->una) > 0)
+		roe_timer_arm(qp, ctx);
+	else
+		roe_timer_disarm(qp);
+}
+
+/**
+ * roe_requester_local_drop() - IP refused a packet of this burst
+ * @qp: the packet is lost (design D7): send again soon, count nothing
+ * @ctx: the time
+ */
+void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+	u64 soon = ctx->now + ((u64)ROE_LOCAL_DROP_NS << min(req->backoff, 8u));
+
+	if (roe_psn_diff(req->max_psn, req->una) > 0 &&
+	    (!req->early_deadline || soon < req->early_deadline))
+		req->early_deadline = soon;
+}
+
+/**
+ * roe_requester_reset() - initial state, on the way to RTS and to RESET
+ * @qp: SQ empty or about to be discarded
+ * @psn: sq_psn
+ */
+void roe_requester_reset(struct roe_qp *qp, u32 psn)
+{
+	struct roe_req *req = &qp->req;
+
+	memset(req, 0, sizeof(*req));
+	req->psn = psn;
+	req->max_psn = psn;
+	req->una = psn;
+	req->wqe_psn = psn;
+	req->win_psn = psn;
+	req->retry_cnt = qp->attr.retry_cnt;
+	req->rnr_retry = qp->attr.rnr_retry;
+}
+ROE_EXPORT_FOR_TEST(roe_requester_reset);
+
+/* LOCAL_INV and REG_MR: no packet, done when their turn comes. */
+static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
+{
+	int err;
+
+	if (wqe->opcode == IB_WR_REG_MR)
+		err = roe_mr_fast_reg(qp->pd, wqe->reg_mr, wqe->rkey, wqe->reg_access);
+	else
+		err = roe_mr_invalidate(qp->keys, qp->pd, wqe->inv_rkey);
+	return err ? IB_WC_MW_BIND_ERR : IB_WC_SUCCESS;
+}
+
+/*
+ * May the WQE at next begin? Reasons to wait: SQD, a fence behind READs and
+ * ATOMICs, max_rd_atomic, LOCAL_INV behind anything, PSNs running out.
+ */
+static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
+{
+	const struct roe_req *req = &qp->req;
+
+	if (qp->state == IB_QPS_SQD)
+		return false;
+	if ((wqe->flags & IB_SEND_FENCE) && req->rd_out)
+		return false;
+	if (wqe->opcode == IB_WR_LOCAL_INV && qp->sq.next != qp->sq.cons)
+		return false;
+	if ((is_read(wqe) || is_atomic(wqe)) && req->rd_out >= qp->attr.max_rd_atomic)
+		return false;
+	return ((req->psn - req->una) & ROE_PSN_MASK) + npsn <= ROE_PSN_SPAN;
+}
+
+static enum ib_wc_status check_data(struct roe_qp *qp, const struct roe_swqe *wqe)
+{
+	int access = is_read(wqe) || is_atomic(wqe) ? IB_ACCESS_LOCAL_WRITE : 0;
+
+	if (wqe->flags & IB_SEND_INLINE)
+		return IB_WC_SUCCESS;
+	if ((is_read(wqe) || is_atomic(wqe)) && !qp->attr.max_rd_atomic)
+		return IB_WC_LOC_QP_OP_ERR;
+	return roe_sge_check(qp, wqe->sge, wqe->num_sge, access) ? IB_WC_SUCCESS :
+								   IB_WC_LOC_PROT_ERR;
+}
+
+/* Give the WQE at next its PSNs. False: not now, or it cannot be sent. */
+static bool start(struct roe_qp *qp, struct roe_swqe *wqe)
+{
+	struct roe_req *req = &qp->req;
+	u32 npsn = roe_psn_count(is_atomic(wqe) ? 0 : wqe->length, qp->mtu);
+
+	if (!may_start(qp, wqe, npsn))
+		return false;
+	wqe->status = check_data(qp, wqe);
+	if (wqe->status != IB_WC_SUCCESS)
+		return false;
+	wqe->first_psn = req->psn;
+	wqe->last_psn = roe_psn_add(req->psn, npsn - 1);
+	wqe->state = ROE_SWQE_ACTIVE;
+	req->wqe_psn = req->psn;
+	req->psn = roe_psn_add(req->psn, npsn);
+	if (is_read(wqe) || is_atomic(wqe)) {
+		req->rd_out++;
+		req->win_psn = req->psn;
+	}
+	return true;
+}
+
+static bool window_open(const struct roe_qp *qp)
+{
+	const struct roe_req *req = &qp->req;
+	u32 from = roe_psn_diff(req->win_psn, req->una) > 0 ? req->win_psn : req->una;
+
+	return roe_psn_diff(req->wqe_psn, from) < ROE_WINDOW_PKTS;
+}
+
+struct op_row {
+	u8 first, middle, last, only;
+};
+
+/* BTH opcodes of a message by place in it, per work request opcode. */
+static const struct op_row op_rows[] = {
+	[IB_WR_RDMA_WRITE] = {
+		ROE_OP_WRITE_FIRST, ROE_OP_WRITE_MIDDLE, ROE_OP_WRITE_LAST, ROE_OP_WRITE_ONLY
+	},
+	[IB_WR_RDMA_WRITE_WITH_IMM] = {
+		ROE_OP_WRITE_FIRST, ROE_OP_WRITE_MIDDLE, ROE_OP_WRITE_LAST_IMM,
+		ROE_OP_WRITE_ONLY_IMM
+	},
+	[IB_WR_SEND] = {
+		ROE_OP_SEND_FIRST, ROE_OP_SEND_MIDDLE, ROE_OP_SEND_LAST, ROE_OP_SEND_ONLY
+	},
+	[IB_WR_SEND_WITH_IMM] = {
+		ROE_OP_SEND_FIRST, ROE_OP_SEND_MIDDLE, ROE_OP_SEND_LAST_IMM,
+		ROE_OP_SEND_ONLY_IMM
+	},
+	[IB_WR_SEND_WITH_INV] = {
+		ROE_OP_SEND_FIRST, ROE_OP_SEND_MIDDLE, ROE_OP_SEND_LAST_INV,
+		ROE_OP_SEND_ONLY_INV
+	},
+};
+
+static u8 pick(u8 wr_opcode, bool first, bool last)
+{
+	const struct op_row *row = &op_rows[wr_opcode];
+
+	if (first)
+		return last ? row->only : row->first;
+	return last ? row->last : row->middle;
+}
+
+/* AckReq: where progress depends on it, and often enough to open the window. */
+static bool want_ack(struct roe_qp *qp, bool last)
+{
+	if (!last && ++qp->req.since_ack < ROE_ACKREQ_EVERY)
+		return false;
+	qp->req.since_ack = 0;
+	return true;
+}
+
+/* A packet of a SEND or WRITE. */
+static bool emit_data(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
+{
+	struct roe_req *req = &qp->req;
+	u32 off = ((req->wqe_psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	u32 len = min(wqe->length - off, qp->mtu);
+	bool last = off + len == wqe->length;
+	struct roe_tx_pkt *pkt;
+
+	pkt = roe_txb_add(txb, pick(wqe->opcode, !off, last), len);
+	if (!pkt)
+		return false;
+	if (!roe_sge_read(qp, wqe, off, roe_tx_payload(pkt), len)) {
+		roe_txb_cancel(txb);
+		wqe->status = IB_WC_LOC_PROT_ERR;
+		return false;
+	}
+	pkt->p.ackreq = want_ack(qp, last);
+	pkt->p.se = last && (wqe->flags & IB_SEND_SOLICITED);
+	pkt->p.va = wqe->raddr;
+	pkt->p.dmalen = wqe->length;
+	pkt->p.rkey = wqe->opcode == IB_WR_SEND_WITH_INV ? wqe->inv_rkey : wqe->rkey;
+	pkt->p.imm = wqe->imm;
+	pkt->p.psn = req->wqe_psn;
+	req->wqe_psn = roe_psn_add(req->wqe_psn, 1);
+	return true;
+}
+
+/* A READ Request for what is still missing, or an ATOMIC. */
+static bool emit_read(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
+{
+	static const u8 op[] = {
+		[IB_WR_RDMA_READ] = ROE_OP_READ_REQ,
+		[IB_WR_ATOMIC_CMP_AND_SWP] = ROE_OP_CMP_SWAP,
+		[IB_WR_ATOMIC_FETCH_AND_ADD] = ROE_OP_FETCH_ADD,
+	};
+	struct roe_req *req = &qp->req;
+	u32 off = ((req->wqe_psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	struct roe_tx_pkt *pkt = roe_txb_add(txb, op[wqe->opcode], 0);
+
+	if (!pkt)
+		return false;
+	pkt->p.ackreq = true;
+	pkt->p.va = wqe->raddr + off;
+	pkt->p.rkey = wqe->rkey;
+	pkt->p.dmalen = wqe->length - off;
+	pkt->p.psn = req->wqe_psn;
+	if (wqe->opcode == IB_WR_ATOMIC_CMP_AND_SWP) {
+		pkt->p.swap_add = wqe->swap;
+		pkt->p.compare = wqe->compare_add;
+	} else {
+		pkt->p.swap_add = wqe->compare_add;
+		pkt->p.compare = 0;
+	}
+	req->wqe_psn = roe_psn_add(wqe->last_psn, 1);
+	return true;
+}
+
+/* Book-keeping for the packet that was just added. */
+static void sent(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_pkt *p = &txb->pkt[txb->n - 1].p;
+	struct roe_req *req = &qp->req;
+
+	p->qpn = qp->dest_qpn;
+	p->pkey = qp->pkey;
+	if (roe_psn_diff(p->psn, req->max_psn) < 0) {
+		roe_stat_inc(qp->dev, ROE_STAT_RETRANS);
+	} else if (p->ackreq && !req->rtt_start) {
+		req->rtt_psn = p->psn;
+		req->rtt_start = ctx->now;
+	}
+	if (roe_psn_diff(req->wqe_psn, req->max_psn) > 0)
+		req->max_psn = req->wqe_psn;
+	if (!req->early_deadline)
+		roe_timer_arm(qp, ctx);
+}
+
+/* A WQE that cannot be sent is reported when all before it are done. */
+static void refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
+{
+	if (qp->sq.next == qp->sq.cons)
+		roe_requester_fail(qp, ctx, wqe->status);
+}
+
+static void step_local(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
+{
+	wqe->status = run_local(qp, wqe);
+	if (wqe->status != IB_WC_SUCCESS) {
+		refuse(qp, ctx, wqe);
+		return;
+	}
+	wqe->state = ROE_SWQE_DONE;
+	qp->sq.next++;
+	if (qp->sq.cons + 1 == qp->sq.next)
+		roe_requester_retire(qp, ctx, IB_WC_SUCCESS);
+}
+
+/* Advance the WQE at next by one packet or one local operation. */
+static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_swqe *wqe = roe_sq_slot(&qp->sq, qp->sq.next);
+	bool ok;
+
+	if (wqe->status != IB_WC_SUCCESS) {
+		refuse(qp, ctx, wqe);
+		return false;
+	}
+	if (wqe->state == ROE_SWQE_DONE) {
+		qp->sq.next++;
+		return true;
+	}
+	if (is_local(wqe)) {
+		if (!may_start(qp, wqe, 0))
+			return false;
+		step_local(qp, ctx, wqe);
+		return qp->state == IB_QPS_RTS;
+	}
+	if (wqe->state == ROE_SWQE_POSTED && !start(qp, wqe)) {
+		if (wqe->status != IB_WC_SUCCESS)
+			refuse(qp, ctx, wqe);
+		return false;
+	}
+	/* a later WQE sent before, now again after a rewind */
+	if (roe_psn_diff(qp->req.wqe_psn, wqe->first_psn) < 0 ||
+	    roe_psn_diff(qp->req.wqe_psn, wqe->last_psn) > 0)
+		qp->req.wqe_psn = wqe->first_psn;
+	if (is_read(wqe) || is_atomic(wqe))
+		ok = emit_read(qp, wqe, txb);
+	else
+		ok = window_open(qp) && emit_data(qp, wqe, txb);
+	if (!ok) {
+		if (wqe->status != IB_WC_SUCCESS)
+			refuse(qp, ctx, wqe);
+		return false;
+	}
+	sent(qp, ctx, txb);
+	if (roe_psn_diff(qp->req.wqe_psn, wqe->last_psn) > 0)
+		qp->sq.next++;
+	return true;
+}
+
+/**
+ * roe_requester_emit() - add request packets to a burst
+ * @qp: the QP
+ * @ctx: the time; takes notifications
+ * @txb: has room, or nothing is done
+ *
+ * Return: true if the burst is full and more could be sent at once.
+ */
+bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	while (roe_txb_room(txb)) {
+		if (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
+			return false;
+		if (qp->req.rnr_wait || qp->sq.next == smp_load_acquire(&qp->sq.prod))
+			return false;
+		if (!step(qp, ctx, txb))
+			return false;
+	}
+	return qp->sq.next != smp_load_acquire(&qp->sq.prod);
+}
+ROE_EXPORT_FOR_TEST(roe_requester_emit);

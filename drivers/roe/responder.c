@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Responder of RC: the peer's requests to memory, and the answers
+ * (IBTA 9.7.4, 9.9.3; wire.md 4.2, 4.3, 4.5).
+ *
+ * A request passes in the order of wire.md 4.3: PSN, opcode sequence, access
+ * flags, receive WQE, lengths, R_Key; only then is memory touched. Answers are
+ * state, not packets: slots with READ or ATOMIC responses to send, in PSN
+ * order, and behind them at most one ACK or NAK. roe_responder_emit() turns
+ * that into packets when the burst has room, so responses leave in PSN order
+ * and acknowledgements coalesce by themselves.
+ */
+#include "transport.h"
+
+/* A refusal: what goes on the wire and what the local side hears of it. */
+struct verdict {
+	u8		syndrome;	/* 0: accepted */
+	enum ib_wc_status status;	/* of the receive WQE, if one is in use */
+};
+
+#define ACCEPT		((struct verdict){ 0 })
+#define REFUSE(s, wc)	((struct verdict){ ROE_NAK_##s, IB_WC_##wc })
+
+static void owe(struct roe_resp *resp, u32 psn, u8 syndrome)
+{
+	resp->ack_due = true;
+	resp->ack_psn = psn;
+	resp->ack_syndrome = syndrome;
+}
+
+/* One NAK 0x60 or RNR NAK per ePSN, until the expected packet comes (wire.md 4.2). */
+static void owe_nak(struct roe_resp *resp, u8 syndrome)
+{
+	resp->nak_state = syndrome;
+	owe(resp, resp->psn, syndrome);
+}
+
+/*
+ * A fatal NAK. The QP goes to ERR once the NAK has left; until then nothing
+ * more is accepted. The error is reported by the receive WQE in use, or by an
+ * event if there is none (R14).
+ */
+static void refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
+{
+	struct roe_resp *resp = &qp->resp;
+
+	if (resp->rwqe_valid && v.status != IB_WC_SUCCESS) {
+		struct ib_wc wc = {
+			.wr_id = resp->rwqe.wr_id,
+			.status = v.status,
+			.opcode = IB_WC_RECV,
+		};
+
+		resp->rwqe_valid = false;
+		roe_complete_recv(qp, ctx, &wc, true);
+	} else {
+		ctx->events |= v.syndrome == ROE_NAK_REM_ACCESS ? BIT(IB_EVENT_QP_ACCESS_ERR) :
+								  BIT(IB_EVENT_QP_REQ_ERR);
+	}
+	owe(resp, resp->psn, v.syndrome);
+	resp->fatal = true;
+}
+
+/* Opcode sequence (wire.md section 2). */
+static bool in_sequence(const struct roe_resp *resp, u32 flags)
+{
+	if (!(flags & ROE_F_REQUEST))
+		return false;
+	if (!(flags & (ROE_F_SEND | ROE_F_WRITE)) || (flags & ROE_F_START))
+		return !resp->in_msg;
+	return resp->in_msg & flags;
+}
+
+static bool allowed(const struct roe_qp *qp, u32 flags)
+{
+	if (flags & ROE_F_WRITE)
+		return qp->access & IB_ACCESS_REMOTE_WRITE;
+	if (flags & ROE_F_READ)
+		return qp->access & IB_ACCESS_REMOTE_READ;
+	if (flags & ROE_F_ATOMIC)
+		return qp->access & IB_ACCESS_REMOTE_ATOMIC;
+	return true;
+}
+
+/* The receive WQE for this packet; false: receiver not ready. */
+static bool have_rwqe(struct roe_qp *qp, u32 flags)
+{
+	if (!(flags & ROE_F_RWQE) || qp->resp.rwqe_valid)
+		return true;
+	qp->resp.rwqe_valid = roe_wqe_next_recv(qp, &qp->resp.rwqe);
+	return qp->resp.rwqe_valid;
+}
+
+static struct verdict do_send(struct roe_qp *qp, const struct roe_rx_pkt *rx, u32 flags)
+{
+	struct roe_resp *resp = &qp->resp;
+	const struct roe_rwqe *rwqe = &resp->rwqe;
+
+	if (flags & ROE_F_START)
+		resp->done = 0;
+	if (rwqe->num_sge > qp->rq.max_sge)
+		return REFUSE(REM_OP, LOC_QP_OP_ERR);
+	if ((u64)resp->done + rx->p.len > rwqe->length)
+		return REFUSE(INV_REQ, LOC_LEN_ERR);
+	if (!roe_sge_write(qp, rwqe->sge, rwqe->num_sge, resp->done, rx->vec, rx->nvec,
+			   rx->p.len))
+		return REFUSE(REM_OP, LOC_PROT_ERR);
+	resp->done += rx->p.len;
+	if ((flags & ROE_F_IETH) && roe_mr_invalidate(qp->keys, qp->pd, rx->p.rkey))
+		return REFUSE(REM_ACCESS, REM_INV_REQ_ERR);
+	return ACCEPT;
+}
+
+static struct verdict do_write(struct roe_qp *qp, const struct roe_rx_pkt *rx, u32 flags)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_mr *mr;
+	u64 end;
+
+	if (flags & ROE_F_START) {
+		resp->va = rx->p.va;
+		resp->rkey = rx->p.rkey;
+		resp->dmalen = rx->p.dmalen;
+		resp->done = 0;
+	}
+	end = (u64)resp->done + rx->p.len;
+	if (resp->dmalen > ROE_MSG_MAX || end > resp->dmalen ||
+	    ((flags & ROE_F_END) && end != resp->dmalen))
+		return REFUSE(INV_REQ, REM_INV_REQ_ERR);
+	/* The first packet proves the whole range, each later one that it still is. */
+	if (resp->dmalen) {
+		mr = roe_mr_get(qp->keys, qp->pd, resp->rkey, IB_ACCESS_REMOTE_WRITE, resp->va,
+				resp->dmalen);
+		if (!mr)
+			return REFUSE(REM_ACCESS, REM_ACCESS_ERR);
+		roe_sge_write_mr(mr, resp->va + resp->done, rx->vec, rx->p.len);
+	}
+	resp->done = end;
+	return ACCEPT;
+}
+
+/* The next slot of the ring, recycling the oldest; NULL: too many unanswered. */
+static struct roe_rsrc *take_slot(struct roe_resp *resp)
+{
+	struct roe_rsrc *rs;
+
+	if (!resp->rsrc_nr)
+		return NULL;
+	rs = &resp->rsrc[resp->rsrc_head];
+	if (rs->pending)
+		return NULL;
+	resp->rsrc_head = (resp->rsrc_head + 1) % resp->rsrc_nr;
+	memset(rs, 0, sizeof(*rs));
+	return rs;
+}
+
+static void answer(struct roe_resp *resp, struct roe_rsrc *rs, u32 from)
+{
+	if (!rs->pending)
+		resp->rsrc_pending++;
+	rs->pending = true;
+	rs->start_psn = from;
+	rs->cur_psn = from;
+	/* the response acknowledges all before it */
+	if (resp->ack_due && !resp->fatal && roe_psn_diff(resp->ack_psn, rs->last_psn) < 0)
+		resp->ack_due = false;
+}
+
+static struct verdict do_read(struct roe_qp *qp, const struct roe_rx_pkt *rx)
+{
+	struct roe_resp *resp = &qp->resp;
+	const struct roe_pkt *p = &rx->p;
+	struct roe_rsrc *rs;
+
+	if (p->dmalen > ROE_MSG_MAX)
+		return REFUSE(INV_REQ, SUCCESS);
+	if (p->dmalen && !roe_mr_get(qp->keys, qp->pd, p->rkey, IB_ACCESS_REMOTE_READ, p->va,
+				     p->dmalen))
+		return REFUSE(REM_ACCESS, SUCCESS);
+	rs = take_slot(resp);
+	if (!rs)
+		return REFUSE(INV_REQ, SUCCESS);
+	rs->kind = ROE_RSRC_READ;
+	rs->first_psn = p->psn;
+	rs->last_psn = roe_psn_add(p->psn, roe_psn_count(p->dmalen, qp->mtu) - 1);
+	rs->rkey = p->rkey;
+	rs->va = p->va;
+	rs->len = p->dmalen;
+	rs->msn = roe_psn_add(resp->msn, 1);
+	answer(resp, rs, p->psn);
+	return ACCEPT;
+}
+
+/* Atomic against every other access of this CPU architecture's kind, so also ours. */
+static u64 execute_atomic(u64 *word, const struct roe_pkt *p, u32 op)
+{
+	if (op == ROE_OP_CMP_SWAP)
+		return cmpxchg64(word, p->compare, p->swap_add);
+	return atomic64_fetch_add(p->swap_add, (atomic64_t *)word);
+}
+
+static struct verdict do_atomic(struct roe_qp *qp, const struct roe_rx_pkt *rx)
+{
+	struct roe_resp *resp = &qp->resp;
+	const struct roe_pkt *p = &rx->p;
+	struct roe_rsrc *rs;
+	struct roe_mr *mr;
+	u64 *word;
+
+	if (!IS_ALIGNED(p->va, sizeof(u64)))
+		return REFUSE(INV_REQ, SUCCESS);
+	mr = roe_mr_get(qp->keys, qp->pd, p->rkey, IB_ACCESS_REMOTE_ATOMIC, p->va, sizeof(u64));
+	if (!mr)
+		return REFUSE(REM_ACCESS, SUCCESS);
+	/* an MR whose iova is not aligned like its memory cannot hold atomics */
+	word = roe_mr_word(mr, p->va);
+	if (!word || !IS_ALIGNED((unsigned long)word, sizeof(u64)))
+		return REFUSE(REM_OP, SUCCESS);
+	rs = take_slot(resp);
+	if (!rs)
+		return REFUSE(INV_REQ, SUCCESS);
+	rs->kind = ROE_RSRC_ATOMIC;
+	rs->first_psn = p->psn;
+	rs->last_psn = p->psn;
+	rs->orig = execute_atomic(word, p, p->opcode & ROE_OP_MASK);
+	rs->msn = roe_psn_add(resp->msn, 1);
+	answer(resp, rs, p->psn);
+	return ACCEPT;
+}
+
+/* A receive WQE is used up: SEND, or WRITE with immediate. */
+static void complete_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p, u32 flags)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct ib_wc wc = {
+		.wr_id = resp->rwqe.wr_id,
+		.status = IB_WC_SUCCESS,
+		.opcode = flags & ROE_F_WRITE ? IB_WC_RECV_RDMA_WITH_IMM : IB_WC_RECV,
+		.byte_len = resp->done,
+		.src_qp = qp->dest_qpn,
+	};
+
+	if (flags & ROE_F_IMM) {
+		wc.ex.imm_data = p->imm;
+		wc.wc_flags = IB_WC_WITH_IMM;
+	} else if (flags & ROE_F_IETH) {
+		wc.ex.invalidate_rkey = p->rkey;
+		wc.wc_flags = IB_WC_WITH_INVALIDATE;
+	}
+	resp->rwqe_valid = false;
+	roe_complete_recv(qp, ctx, &wc, p->se);
+}
+
+static struct verdict execute(struct roe_qp *qp, const struct roe_rx_pkt *rx, u32 flags)
+{
+	if (flags & ROE_F_SEND)
+		return do_send(qp, rx, flags);
+	if (flags & ROE_F_WRITE)
+		return do_write(qp, rx, flags);
+	if (flags & ROE_F_READ)
+		return do_read(qp, rx);
+	return do_atomic(qp, rx);
+}
+
+/* The packet was executed: ePSN, MSN, message state, completion, ACK. */
+static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p, u32 flags)
+{
+	struct roe_resp *resp = &qp->resp;
+	u32 npsn = flags & ROE_F_READ ? roe_psn_count(p->dmalen, qp->mtu) : 1;
+
+	resp->psn = roe_psn_add(resp->psn, npsn);
+	resp->nak_state = 0;
+	if (flags & (ROE_F_SEND | ROE_F_WRITE))
+		resp->in_msg = flags & ROE_F_END ? 0 : flags & (ROE_F_SEND | ROE_F_WRITE);
+	if (!(flags & (ROE_F_SEND | ROE_F_WRITE)) || (flags & ROE_F_END))
+		resp->msn = roe_psn_add(resp->msn, 1);
+	if (flags & ROE_F_COMP)
+		complete_rwqe(qp, ctx, p, flags);
+	if (p->ackreq && (flags & (ROE_F_SEND | ROE_F_WRITE)))
+		owe(resp, p->psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+}
+
+static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
+{
+	struct roe_resp *resp = &qp->resp;
+	u32 flags = roe_opcode(rx->p.opcode)->flags;
+	struct verdict v;
+
+	if (!in_sequence(resp, flags) || !allowed(qp, flags) || (flags & ROE_F_FETH)) {
+		refuse(qp, ctx, REFUSE(INV_REQ, REM_INV_REQ_ERR));
+		return;
+	}
+	if (!have_rwqe(qp, flags)) {
+		roe_stat_inc(qp->dev, ROE_STAT_RNR_SENT);
+		owe_nak(resp, ROE_AETH_RNR_NAK | (qp->attr.min_rnr_timer & ROE_AETH_VALUE_MASK));
+		return;
+	}
+	if (!roe_opcode_len_ok(rx->p.opcode, rx->p.len, qp->mtu)) {
+		refuse(qp, ctx, REFUSE(INV_REQ, REM_INV_REQ_ERR));
+		return;
+	}
+	v = execute(qp, rx, flags);
+	if (v.syndrome)
+		refuse(qp, ctx, v);
+	else
+		accept(qp, ctx, &rx->p, flags);
+}
+
+/* The kept request of @kind that @psn belongs to. */
+static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
+{
+	u32 i;
+
+	for (i = 0; i < resp->rsrc_nr; i++) {
+		struct roe_rsrc *rs = &resp->rsrc[i];
+
+		if (rs->kind == kind && roe_psn_diff(psn, rs->first_psn) >= 0 &&
+		    roe_psn_diff(psn, rs->last_psn) <= 0)
+			return rs;
+	}
+	return NULL;
+}
+
+/* READ again, perhaps from its middle: only a part of the original counts. */
+static void duplicate_read(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	struct roe_rsrc *rs = find_slot(&qp->resp, ROE_RSRC_READ, p->psn);
+	u64 off;
+
+	if (!rs)
+		return;
+	off = (u64)((p->psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	if (p->va != rs->va + off || p->rkey != rs->rkey || p->dmalen != rs->len - off)
+		return;
+	/* what is still to be sent answers the duplicate as well */
+	if (rs->pending && roe_psn_diff(p->psn, rs->cur_psn) >= 0)
+		return;
+	rs->replay = true;
+	answer(&qp->resp, rs, p->psn);
+}
+
+static void duplicate_atomic(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	struct roe_rsrc *rs = find_slot(&qp->resp, ROE_RSRC_ATOMIC, p->psn);
+
+	if (rs)
+		answer(&qp->resp, rs, rs->first_psn);
+}
+
+/* PSN in the past: nothing is executed twice, no error is answered (wire.md 4.5). */
+static void duplicate(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	struct roe_resp *resp = &qp->resp;
+	u32 flags = roe_opcode(p->opcode)->flags;
+
+	roe_stat_inc(qp->dev, ROE_STAT_DUP_REQ);
+	if (flags & ROE_F_READ)
+		duplicate_read(qp, p);
+	else if (flags & ROE_F_ATOMIC)
+		duplicate_atomic(qp, p);
+	else if (p->ackreq && !resp->ack_due)
+		owe(resp, roe_psn_add(resp->psn, -1), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+}
+
+/**
+ * roe_responder_receive() - one request of the peer
+ * @qp: RC, in RTR, RTS, SQD or SQE
+ * @ctx: takes notifications and events
+ * @rx: proven packet; any opcode that is not a response
+ */
+void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
+			   const struct roe_rx_pkt *rx)
+{
+	struct roe_resp *resp = &qp->resp;
+	s32 ahead = roe_psn_diff(rx->p.psn, resp->psn);
+
+	if (resp->fatal)
+		return;
+	if (ahead < 0) {
+		duplicate(qp, &rx->p);
+	} else if (!ahead) {
+		expected(qp, ctx, rx);
+	} else if (!resp->nak_state) {
+		roe_stat_inc(qp->dev, ROE_STAT_OUT_OF_SEQ);
+		owe_nak(resp, ROE_NAK_PSN_SEQ);
+	}
+}
+ROE_EXPORT_FOR_TEST(roe_responder_receive);
+
+/* Slot with the lowest PSN that has something to send. */
+static struct roe_rsrc *next_pending(struct roe_resp *resp)
+{
+	u32 i;
+
+	for (i = 0; resp->rsrc_pending && i < resp->rsrc_nr; i++) {
+		struct roe_rsrc *rs = &resp->rsrc[(resp->rsrc_head + i) % resp->rsrc_nr];
+
+		if (rs->pending)
+			return rs;
+	}
+	return NULL;
+}
+
+static void answered(struct roe_resp *resp, struct roe_rsrc *rs)
+{
+	rs->pending = false;
+	rs->replay = false;
+	resp->rsrc_pending--;
+}
+
+static struct roe_tx_pkt *add_response(struct roe_qp *qp, struct roe_txb *txb, u8 opcode,
+				       u32 len, u32 psn, u32 msn)
+{
+	struct roe_tx_pkt *pkt = roe_txb_add(txb, opcode, len);
+
+	if (!pkt)
+		return NULL;
+	pkt->p.qpn = qp->dest_qpn;
+	pkt->p.pkey = qp->pkey;
+	pkt->p.psn = psn;
+	pkt->p.msn = msn;
+	pkt->p.syndrome = ROE_AETH_ACK | ROE_AETH_NO_CREDITS;
+	return pkt;
+}
+
+static u8 read_opcode(const struct roe_rsrc *rs)
+{
+	bool first = rs->cur_psn == rs->start_psn;
+	bool last = rs->cur_psn == rs->last_psn;
+
+	if (first)
+		return last ? ROE_OP_READ_RESP_ONLY : ROE_OP_READ_RESP_FIRST;
+	return last ? ROE_OP_READ_RESP_LAST : ROE_OP_READ_RESP_MIDDLE;
+}
+
+/* The R_Key went away after the READ was accepted. */
+static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs)
+{
+	bool replay = rs->replay;
+	u32 psn = rs->cur_psn;
+
+	answered(&qp->resp, rs);
+	if (replay)
+		return;
+	refuse(qp, ctx, REFUSE(REM_ACCESS, SUCCESS));
+	qp->resp.ack_psn = psn;
+}
+
+static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
+		      struct roe_txb *txb)
+{
+	u32 off = ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	u32 len = min(rs->len - off, qp->mtu);
+	struct roe_mr *mr = NULL;
+	struct roe_tx_pkt *pkt;
+
+	if (len) {
+		mr = roe_mr_get(qp->keys, qp->pd, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va + off,
+				len);
+		if (!mr) {
+			read_refused(qp, ctx, rs);
+			return true;
+		}
+	}
+	pkt = add_response(qp, txb, read_opcode(rs), len, rs->cur_psn, rs->msn);
+	if (!pkt)
+		return false;
+	if (mr)
+		roe_mr_read(mr, rs->va + off, roe_tx_payload(pkt), len);
+	if (rs->cur_psn == rs->last_psn)
+		answered(&qp->resp, rs);
+	else
+		rs->cur_psn = roe_psn_add(rs->cur_psn, 1);
+	return true;
+}
+
+static bool emit_atomic(struct roe_qp *qp, struct roe_rsrc *rs, struct roe_txb *txb)
+{
+	struct roe_tx_pkt *pkt = add_response(qp, txb, ROE_OP_ATOMIC_ACK, 0, rs->first_psn,
+					      rs->msn);
+
+	if (!pkt)
+		return false;
+	pkt->p.compare = rs->orig;
+	answered(&qp->resp, rs);
+	return true;
+}
+
+static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_tx_pkt *pkt = add_response(qp, txb, ROE_OP_ACK, 0, resp->ack_psn, resp->msn);
+
+	if (!pkt)
+		return false;
+	pkt->p.syndrome = resp->ack_syndrome;
+	resp->ack_due = false;
+	if (resp->fatal)
+		roe_complete_error(qp, ctx);
+	return true;
+}
+
+/**
+ * roe_responder_emit() - add responses and acknowledgements to a burst
+ * @qp: the QP; goes to ERR when a fatal NAK has been added
+ * @ctx: takes notifications
+ * @txb: the burst
+ *
+ * Return: true if the burst is full (or memory short) and more is to be sent.
+ */
+bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_rsrc *rs;
+	bool ok = true;
+
+	while (ok && roe_txb_room(txb)) {
+		rs = next_pending(resp);
+		if (rs && rs->kind == ROE_RSRC_READ)
+			ok = emit_read(qp, ctx, rs, txb);
+		else if (rs)
+			ok = emit_atomic(qp, rs, txb);
+		else if (resp->ack_due)
+			ok = emit_ack(qp, ctx, txb);
+		else
+			return false;
+	}
+	return resp->rsrc_pending || resp->ack_due;
+}
+ROE_EXPORT_FOR_TEST(roe_responder_emit);
+
+/**
+ * roe_responder_reset() - initial state, on the way to RTR and to RESET
+ * @qp: its slots (resp.rsrc, rsrc_nr) stay, emptied
+ * @psn: rq_psn
+ */
+void roe_responder_reset(struct roe_qp *qp, u32 psn)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_rsrc *rsrc = resp->rsrc;
+	u32 nr = resp->rsrc_nr;
+
+	memset(resp, 0, offsetof(struct roe_resp, rwqe));
+	resp->psn = psn;
+	resp->rsrc = rsrc;
+	resp->rsrc_nr = nr;
+	if (rsrc)
+		memset(rsrc, 0, array_size(nr, sizeof(*rsrc)));
+}
+ROE_EXPORT_FOR_TEST(roe_responder_reset);

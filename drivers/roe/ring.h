@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Rings shared with user space (struct rxe_queue_buf): memory, mmap, indices.
+ * Nothing outside ring.c and this header touches an index; every memory
+ * ordering towards the library is here (abi.md sections 5 to 7).
+ *
+ * The page that both sides write is never trusted: the mask, the element size
+ * and the index that the kernel owns live in struct roe_ring.
+ */
+#ifndef ROE_RING_H
+#define ROE_RING_H
+
+#include <linux/types.h>
+#include <asm/barrier.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+#include <uapi/rdma/rdma_user_rxe.h>
+
+struct roe_ring {
+	struct rxe_queue_buf	*buf;	/* vmalloc_user; the entry's, if there is one */
+	u32			mask;	/* slots - 1 */
+	u32			log2;	/* element size */
+	u32			prod;	/* kernel's own producer (CQ) */
+	u32			cons;	/* kernel's own consumer (SQ, RQ, SRQ) */
+	size_t			size;	/* bytes mapped */
+	struct roe_ring_entry	*entry;	/* mmap entry, NULL for kernel rings */
+};
+
+/*
+ * Create a ring of at least @entries usable elements of @elem bytes (rounded
+ * up to a power of two, at least 64) and, with a @ucontext, its mmap entry and
+ * the mminfo (all 16 bytes written). May sleep. ERR_PTR on failure.
+ */
+struct roe_ring *roe_ring_create(u32 entries, u32 elem, struct ib_ucontext *uctx,
+				 struct mminfo *mi);
+/* Mappings stay valid: their pages go when the last one is gone. */
+void roe_ring_destroy(struct roe_ring *ring);
+
+int roe_ring_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma);
+void roe_ring_mmap_free(struct rdma_user_mmap_entry *entry);
+
+static inline u32 roe_ring_capacity(const struct roe_ring *ring)
+{
+	return ring->mask;
+}
+
+static inline void *roe_ring_slot(const struct roe_ring *ring, u32 index)
+{
+	return ring->buf->data + ((size_t)(index & ring->mask) << ring->log2);
+}
+
+/* --- user produces, kernel consumes: SQ, RQ, SRQ --- */
+
+/* New elements; pairs with the library's release store of its producer. */
+static inline u32 roe_ring_pending(const struct roe_ring *ring)
+{
+	return (smp_load_acquire(&ring->buf->producer_index) - ring->cons) & ring->mask;
+}
+
+/* Element @n after the consumer; only for n < roe_ring_pending(). */
+static inline const void *roe_ring_peek(const struct roe_ring *ring, u32 n)
+{
+	return roe_ring_slot(ring, ring->cons + n);
+}
+
+/* Give @n slots back; pairs with the library's acquire load of the consumer. */
+static inline void roe_ring_release(struct roe_ring *ring, u32 n)
+{
+	ring->cons = (ring->cons + n) & ring->mask;
+	smp_store_release(&ring->buf->consumer_index, ring->cons);
+}
+
+/* --- kernel produces, user consumes: CQ --- */
+
+/* Slot for the next element, to be written as a whole before it is published. */
+static inline void *roe_ring_next(const struct roe_ring *ring)
+{
+	return roe_ring_slot(ring, ring->prod);
+}
+
+/* Show the element to the user; pairs with the library's acquire load. */
+static inline void roe_ring_publish(struct roe_ring *ring)
+{
+	ring->prod = (ring->prod + 1) & ring->mask;
+	smp_store_release(&ring->buf->producer_index, ring->prod);
+}
+
+/*
+ * The user's consumer index, @last being its last accepted value. It can only
+ * have moved forward, and not beyond the producer; anything else is a broken or
+ * hostile process, or librxe before v55, whose ibv_next_poll() steps over the
+ * producer. That reads as "all consumed": an overrun is never made of it.
+ * Pairs with the library's release store, so the slots may be used again.
+ */
+static inline u32 roe_ring_consumer(const struct roe_ring *ring, u32 last)
+{
+	u32 cons = smp_load_acquire(&ring->buf->consumer_index) & ring->mask;
+
+	if (((cons - last) & ring->mask) > ((ring->prod - last) & ring->mask))
+		return ring->prod;
+	return cons;
+}
+
+#endif /* ROE_RING_H */

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Bytes between scatter/gather lists and packets. Every access looks its key
+ * up again: the list is a private copy, the MR behind it may go at any time.
+ */
+#include "transport.h"
+
+/**
+ * roe_sge_check() - may every element of a list be used?
+ * @qp: its PD must own the keys
+ * @sge: the list; elements of length 0 are not looked at
+ * @num: elements
+ * @access: IB_ACCESS_LOCAL_WRITE, or 0 to read
+ *
+ * Return: false if a key, range or permission is wrong (LOC_PROT_ERR).
+ */
+bool roe_sge_check(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, int access)
+{
+	for (; num; num--, sge++)
+		if (sge->len && !roe_mr_get(qp->keys, qp->pd, sge->lkey, access, sge->addr,
+					    sge->len))
+			return false;
+	return true;
+}
+
+/* Element in which byte @off of the list lies; @off becomes the offset in it. */
+static unsigned int find(const struct roe_sge *sge, unsigned int num, u32 *off)
+{
+	unsigned int i;
+
+	for (i = 0; i < num && *off >= sge[i].len; i++)
+		*off -= sge[i].len;
+	return i;
+}
+
+/**
+ * roe_sge_read() - gather part of a message
+ * @qp: owner
+ * @wqe: its SGEs, or its inline bytes
+ * @off: first byte of the message
+ * @dst: at least @len bytes
+ * @len: bytes; @off + @len is within the message
+ *
+ * Return: false if a key is not valid (any more).
+ */
+bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *dst, u32 len)
+{
+	unsigned int i;
+
+	if (wqe->flags & IB_SEND_INLINE) {
+		memcpy(dst, (const u8 *)wqe->sge + off, len);
+		return true;
+	}
+	for (i = find(wqe->sge, wqe->num_sge, &off); len && i < wqe->num_sge; i++, off = 0) {
+		const struct roe_sge *sge = &wqe->sge[i];
+		u32 n = min(len, sge->len - off);
+		struct roe_mr *mr;
+
+		if (!n)
+			continue;
+		mr = roe_mr_get(qp->keys, qp->pd, sge->lkey, 0, sge->addr + off, n);
+		if (!mr)
+			return false;
+		roe_mr_read(mr, sge->addr + off, dst, n);
+		dst += n;
+		len -= n;
+	}
+	return !len;
+}
+
+/* Copy @n bytes that begin @skip bytes into the pieces to @va. */
+static void write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 skip, u32 n)
+{
+	for (; n; vec++) {
+		u32 part;
+
+		if (skip >= vec->iov_len) {
+			skip -= vec->iov_len;
+			continue;
+		}
+		part = min_t(u32, n, vec->iov_len - skip);
+		roe_mr_write(mr, va, vec->iov_base + skip, part);
+		va += part;
+		n -= part;
+		skip = 0;
+	}
+}
+
+/**
+ * roe_sge_write() - scatter received bytes
+ * @qp: owner
+ * @sge: the list
+ * @num: elements
+ * @off: where in the list to begin, bytes
+ * @vec: pieces of the payload
+ * @nvec: pieces
+ * @len: bytes; not more than the pieces hold
+ *
+ * Return: false if a key is not valid or the list too short.
+ */
+bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, u32 off,
+		   const struct kvec *vec, unsigned int nvec, u32 len)
+{
+	unsigned int i;
+	u32 done = 0;
+
+	for (i = find(sge, num, &off); done < len && i < num; i++, off = 0) {
+		u32 n = min(len - done, sge[i].len - off);
+		struct roe_mr *mr;
+
+		if (!n)
+			continue;
+		mr = roe_mr_get(qp->keys, qp->pd, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
+				sge[i].addr + off, n);
+		if (!mr)
+			return false;
+		write_pieces(mr, sge[i].addr + off, vec, done, n);
+		done += n;
+	}
+	return done == len;
+}
+
+/**
+ * roe_sge_write_mr() - place received bytes at an address the peer named
+ * @mr: checked by the caller for [@va, @va + @len)
+ * @va: first byte
+ * @vec: pieces of the payload
+ * @len: bytes
+ */
+void roe_sge_write_mr(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 len)
+{
+	write_pieces(mr, va, vec, 0, len);
+}

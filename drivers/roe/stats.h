@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Counters: per CPU, never shared on the fast path; names as mlx5 has them. */
+#ifndef ROE_STATS_H
+#define ROE_STATS_H
+
+#include <linux/percpu.h>
+#include "device.h"
+
+enum roe_stat {
+	ROE_STAT_TX_PKTS,		/* packets handed to IP */
+	ROE_STAT_TX_BYTES,
+	ROE_STAT_RX_PKTS,		/* packets with a right ICRC for one of our QPs */
+	ROE_STAT_RX_BYTES,
+	ROE_STAT_TX_DROP,		/* refused by IP, the qdisc or for want of memory */
+	ROE_STAT_RX_ICRC_ERR,		/* rx_icrc_encapsulated */
+	ROE_STAT_RX_MALFORMED,
+	ROE_STAT_RX_NO_QP,
+	ROE_STAT_RX_DROP,		/* state, address, P_Key, transport */
+	ROE_STAT_DUP_REQ,		/* duplicate_request */
+	ROE_STAT_OUT_OF_SEQ,		/* out_of_sequence: NAK 0x60 sent */
+	ROE_STAT_RNR_SENT,		/* rnr_nak_retry_err on the other side */
+	ROE_STAT_RNR_RCVD,
+	ROE_STAT_SEQ_NAK_RCVD,		/* packet_seq_err */
+	ROE_STAT_IMPLIED_NAK,		/* implied_nak_seq_err */
+	ROE_STAT_TIMEOUT,		/* local_ack_timeout_err */
+	ROE_STAT_RETRANS,		/* packets sent again */
+	ROE_STAT_RETRY_EXC,
+	ROE_STAT_RNR_RETRY_EXC,
+	ROE_STAT_NR
+};
+
+/* @dev may be NULL (KUnit). Softirqs disabled or racy by design. */
+static inline void roe_stat_add(struct roe_dev *dev, enum roe_stat stat, u64 n)
+{
+	if (dev)
+		this_cpu_add(dev->stats[stat], n);
+}
+
+static inline void roe_stat_inc(struct roe_dev *dev, enum roe_stat stat)
+{
+	roe_stat_add(dev, stat, 1);
+}
+
+u64 roe_stat_sum(const struct roe_dev *dev, enum roe_stat stat);
+
+/* verbs: rdma statistic, sysfs hw_counters of the port */
+struct rdma_hw_stats *roe_stat_alloc_port(struct ib_device *ibdev, u32 port);
+int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, int index);
+
+#endif /* ROE_STATS_H */

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Time, as events of the protocol. Three deadlines of a requester, all in ns:
+ *
+ * - rnr_deadline: set by an RNR NAK; until it has passed nothing is sent.
+ * - ack_deadline: the Local ACK Timeout of the oldest unacknowledged request
+ *   (IBTA 9.9.2.4), 4.096 us * 2^t; each expiry counts against retry_cnt.
+ * - early_deadline: below it, from the measured round trip as in RFC 6298
+ *   (RTO = SRTT + 4 * RTTVAR, doubled on each expiry); counts nothing, so a
+ *   lost tail costs round trips and not the whole verbs time-out.
+ *
+ * Who drives the QP asks roe_timer_next() after each run and calls
+ * roe_timer_run() when that moment has come.
+ */
+#include "transport.h"
+
+/* IBTA table 45; code in the index, 10 us units. */
+static const u16 rnr_10us[32] = {
+	65535, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768,
+	1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+/**
+ * roe_timer_rnr_ns() - RNR NAK timer code to time
+ * @code: 0 .. 31
+ *
+ * Return: ns that the requester waits at least.
+ */
+u64 roe_timer_rnr_ns(u8 code)
+{
+	code &= ROE_AETH_VALUE_MASK;
+	/* 655.36 ms does not fit the table's 16 bits */
+	return (code ? rnr_10us[code] : 65536) * 10ull * NSEC_PER_USEC;
+}
+ROE_EXPORT_FOR_TEST(roe_timer_rnr_ns);
+
+/**
+ * roe_timer_ack_ns() - Local ACK Timeout to time
+ * @timeout: exponent t of the QP, 0 .. 31
+ *
+ * Return: 4.096 us * 2^t in ns; 0 (no time-out) for t = 0.
+ */
+u64 roe_timer_ack_ns(u8 timeout)
+{
+	return timeout ? 4096ull << (timeout & 31) : 0;
+}
+ROE_EXPORT_FOR_TEST(roe_timer_ack_ns);
+
+static u64 rto(const struct roe_qp *qp)
+{
+	const struct roe_req *req = &qp->req;
+	u64 ns = max_t(u64, req->srtt + 4ull * req->rttvar, ROE_RTO_MIN_NS);
+
+	return min_t(u64, ns << min(req->backoff, 12u), ROE_RTO_MAX_NS);
+}
+
+static bool outstanding(const struct roe_qp *qp)
+{
+	return roe_psn_diff(qp->req.max_psn, qp->req.una) > 0;
+}
+
+/**
+ * roe_timer_arm() - the clock of the oldest request starts (again)
+ * @qp: called after the first packet of an idle QP and on each progress
+ * @ctx: the time
+ */
+void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+
+	req->ack_deadline = qp->timeout_ns ? ctx->now + qp->timeout_ns : 0;
+	req->early_deadline = ctx->now + rto(qp);
+}
+
+/**
+ * roe_timer_disarm() - nothing is outstanding, or all waits for an RNR timer
+ * @qp: its ACK clocks stop
+ */
+void roe_timer_disarm(struct roe_qp *qp)
+{
+	qp->req.ack_deadline = 0;
+	qp->req.early_deadline = 0;
+}
+
+/**
+ * roe_timer_sample() - a response acknowledged everything before @psn
+ * @qp: takes a round-trip sample if the timed packet is among that
+ * @now: ns
+ * @psn: one past the last PSN acknowledged
+ */
+void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn)
+{
+	struct roe_req *req = &qp->req;
+	u32 rtt, err;
+
+	if (!req->rtt_start || roe_psn_diff(psn, req->rtt_psn) <= 0)
+		return;
+	rtt = min_t(u64, now - req->rtt_start, NSEC_PER_SEC);
+	req->rtt_start = 0;
+	if (!req->srtt) {
+		req->srtt = rtt;
+		req->rttvar = rtt / 2;
+		return;
+	}
+	err = rtt > req->srtt ? rtt - req->srtt : req->srtt - rtt;
+	req->rttvar += ((s32)(err - req->rttvar)) / 4;
+	req->srtt += ((s32)(rtt - req->srtt)) / 8;
+}
+
+/**
+ * roe_timer_next() - when roe_timer_run() has something to do
+ * @qp: its deadlines
+ *
+ * Return: ns, or 0 for never.
+ */
+u64 roe_timer_next(const struct roe_qp *qp)
+{
+	const struct roe_req *req = &qp->req;
+	u64 next = req->rnr_deadline;
+
+	if (req->ack_deadline && (!next || req->ack_deadline < next))
+		next = req->ack_deadline;
+	if (req->early_deadline && (!next || req->early_deadline < next))
+		next = req->early_deadline;
+	return next;
+}
+ROE_EXPORT_FOR_TEST(roe_timer_next);
+
+static void rnr_expired(struct roe_qp *qp)
+{
+	qp->req.rnr_deadline = 0;
+	qp->req.rnr_wait = false;
+}
+
+/* No acknowledgement for a whole Local ACK Timeout. */
+static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	roe_stat_inc(qp->dev, ROE_STAT_TIMEOUT);
+	qp->req.rewound = false;
+	if (roe_requester_retry(qp, ctx))
+		roe_timer_arm(qp, ctx);
+}
+
+static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+
+	req->backoff++;
+	req->rewound = false;
+	req->early_deadline = ctx->now + rto(qp);
+	roe_requester_rewind(qp);
+}
+
+/**
+ * roe_timer_run() - act on every deadline that has passed
+ * @qp: in RTS or SQD; in any other state nothing is armed
+ * @ctx: the time
+ */
+void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+
+	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
+		rnr_expired(qp);
+	if (!outstanding(qp)) {
+		roe_timer_disarm(qp);
+		return;
+	}
+	if (req->ack_deadline && ctx->now >= req->ack_deadline)
+		ack_expired(qp, ctx);
+	else if (req->early_deadline && ctx->now >= req->early_deadline)
+		early_expired(qp, ctx);
+}
+ROE_EXPORT_FOR_TEST(roe_timer_run);

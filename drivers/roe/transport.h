@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The protocol: requester, completer, responder, timers. A library without a
+ * network: it takes work requests, proven packets and the time, and gives
+ * packets (into a roe_txb), completions and a deadline. It knows no skb, socket
+ * or netdev, so KUnit joins two QPs by a list and controls the time.
+ *
+ * Every function here: qp->lock held, softirqs disabled, RCU read-side section.
+ * Nothing here sleeps or takes a lock but the CQ's.
+ */
+#ifndef ROE_TRANSPORT_H
+#define ROE_TRANSPORT_H
+
+#include <roe/opcode.h>
+#include <roe/pkt.h>
+#include <roe/psn.h>
+#include "qp.h"
+#include "stats.h"
+
+#define ROE_WINDOW_PKTS		256	/* request packets in flight */
+#define ROE_ACKREQ_EVERY	32	/* at least one AckReq in so many packets */
+#define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
+#define ROE_RTO_MIN_NS		(8 * NSEC_PER_MSEC)
+#define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
+#define ROE_LOCAL_DROP_NS	(200 * NSEC_PER_USEC)
+
+/* requester.c: work requests to packets */
+bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
+void roe_requester_rewind(struct roe_qp *qp);
+void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
+bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
+void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_reset(struct roe_qp *qp, u32 psn);
+
+/* completer.c: what the responses of the peer mean */
+void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
+			   const struct roe_rx_pkt *pkt);
+
+/* responder.c: requests of the peer to memory and answers */
+void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
+			   const struct roe_rx_pkt *pkt);
+bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
+void roe_responder_reset(struct roe_qp *qp, u32 psn);
+
+/* timer.c: the meaning of time */
+u64 roe_timer_ack_ns(u8 timeout);
+u64 roe_timer_rnr_ns(u8 code);
+void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_timer_disarm(struct roe_qp *qp);
+void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn);
+void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx);
+u64 roe_timer_next(const struct roe_qp *qp);
+
+/* complete.c: completions, flush, the ERR state */
+void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
+		       const struct roe_swqe *wqe, enum ib_wc_status status);
+void roe_complete_recv(struct roe_qp *qp, struct roe_ctx *ctx, struct ib_wc *wc,
+		       bool solicited);
+void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx);
+
+/* wqe.c: the border to rings and work requests */
+void roe_wqe_pull(struct roe_qp *qp);
+bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe);
+int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr);
+void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot);
+
+/* sge.c: bytes between SGE lists and packets */
+bool roe_sge_check(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, int access);
+bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *dst, u32 len);
+void roe_sge_write_mr(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 len);
+bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, u32 off,
+		   const struct kvec *vec, unsigned int nvec, u32 len);
+
+/* qp.c: one round of the engines; KUnit has its own */
+bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
+void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *pkt);
+
+#endif /* ROE_TRANSPORT_H */

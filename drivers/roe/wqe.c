@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Work requests at the door. A user's WQE is read once, byte by byte, into a
+ * private copy; the copy is judged and all later code uses it alone (design
+ * D2, abi.md 8.5). What is wrong with a WQE is kept in its status and reported
+ * as a completion when its turn comes, not as an error of the doorbell.
+ */
+#include "transport.h"
+
+/* Opcodes a user may post on RC; REG_MR carries a kernel pointer and may not. */
+#define USER_OPCODES	(BIT(IB_WR_RDMA_WRITE) | BIT(IB_WR_RDMA_WRITE_WITH_IMM) |	\
+			 BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM) |			\
+			 BIT(IB_WR_RDMA_READ) | BIT(IB_WR_ATOMIC_CMP_AND_SWP) |		\
+			 BIT(IB_WR_ATOMIC_FETCH_AND_ADD) | BIT(IB_WR_LOCAL_INV) |	\
+			 BIT(IB_WR_SEND_WITH_INV))
+
+#define INLINE_OPCODES	(BIT(IB_WR_RDMA_WRITE) | BIT(IB_WR_RDMA_WRITE_WITH_IMM) |	\
+			 BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM) | BIT(IB_WR_SEND_WITH_INV))
+
+#define SEND_FLAGS	(IB_SEND_FENCE | IB_SEND_SIGNALED | IB_SEND_SOLICITED | IB_SEND_INLINE)
+
+static bool is_atomic(u32 opcode)
+{
+	return opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* Lengths come from the SGEs alone; the library's sums are wrong at times. */
+static void set_length(struct roe_swqe *wqe)
+{
+	u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < wqe->num_sge; i++)
+		sum += wqe->sge[i].len;
+	if (is_atomic(wqe->opcode)) {
+		if (sum < sizeof(u64) || wqe->raddr % sizeof(u64))
+			wqe->status = IB_WC_LOC_QP_OP_ERR;
+		sum = sizeof(u64);
+	}
+	if (sum > ROE_MSG_MAX) {
+		wqe->status = IB_WC_LOC_LEN_ERR;
+		sum = 0;
+	}
+	wqe->length = sum;
+}
+
+static void copy_keys(struct roe_swqe *wqe, const struct rxe_send_wr *wr)
+{
+	switch (wqe->opcode) {
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+	case IB_WR_RDMA_READ:
+		wqe->raddr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+		break;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		wqe->raddr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+		break;
+	default:
+		break;
+	}
+	if (wqe->opcode == IB_WR_LOCAL_INV || wqe->opcode == IB_WR_SEND_WITH_INV)
+		wqe->inv_rkey = wr->ex.invalidate_rkey;
+	else
+		wqe->imm = (__force __be32)wr->ex.imm_data;
+}
+
+/*
+ * ibv_wr_set_inline_data() neither sets the flag nor counts an SGE, so a length
+ * without SGEs means inline as well (abi.md 8.5).
+ */
+static bool is_inline(const struct rxe_send_wqe *u)
+{
+	if (u->wr.send_flags & IB_SEND_INLINE)
+		return true;
+	return (BIT(u->wr.opcode) & INLINE_OPCODES) && !u->dma.num_sge && u->dma.length;
+}
+
+static void copy_inline(struct roe_qp *qp, struct roe_swqe *wqe, u32 length, const void *data)
+{
+	wqe->flags |= IB_SEND_INLINE;
+	if (!(BIT(wqe->opcode) & INLINE_OPCODES)) {
+		wqe->status = IB_WC_LOC_QP_OP_ERR;
+	} else if (length > qp->sq.max_inline) {
+		wqe->status = IB_WC_LOC_LEN_ERR;
+	} else {
+		memcpy(wqe->sge, data, length);
+		wqe->length = length;
+	}
+}
+
+static void copy_sges(struct roe_qp *qp, struct roe_swqe *wqe, u32 num, const void *data)
+{
+	const struct rxe_sge *src = data;
+	u32 i;
+
+	if (num > qp->sq.max_sge) {
+		wqe->status = IB_WC_LOC_QP_OP_ERR;
+		return;
+	}
+	for (i = 0; i < num; i++) {
+		wqe->sge[i].addr = READ_ONCE(src[i].addr);
+		wqe->sge[i].len = READ_ONCE(src[i].length);
+		wqe->sge[i].lkey = READ_ONCE(src[i].lkey);
+	}
+	wqe->num_sge = num;
+	set_length(wqe);
+}
+
+/**
+ * roe_wqe_from_ring() - private copy of a user's send WQE
+ * @qp: its limits apply
+ * @wqe: filled in; status says whether it may run
+ * @slot: element of the shared ring, changing under our feet
+ */
+void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot)
+{
+	const void *data = slot + sizeof(struct rxe_send_wqe);
+	struct rxe_send_wqe u;
+
+	memcpy(&u, slot, sizeof(u));
+	barrier();	/* one read: the compiler must not go back to the ring */
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = u.wr.wr_id;
+	wqe->flags = u.wr.send_flags & SEND_FLAGS & ~IB_SEND_INLINE;
+	if (u.wr.opcode >= BITS_PER_LONG || !(BIT(u.wr.opcode) & USER_OPCODES)) {
+		wqe->opcode = IB_WR_SEND;
+		wqe->status = IB_WC_LOC_QP_OP_ERR;
+		return;
+	}
+	wqe->opcode = u.wr.opcode;
+	copy_keys(wqe, &u.wr);
+	if (wqe->opcode == IB_WR_LOCAL_INV)
+		return;
+	if (is_inline(&u))
+		copy_inline(qp, wqe, u.dma.length, data);
+	else
+		copy_sges(qp, wqe, u.dma.num_sge, data);
+}
+
+/**
+ * roe_wqe_pull() - copy what the user has posted, as far as there is room
+ * @qp: user QP; nothing to do for a kernel QP. qp->lock held.
+ */
+void roe_wqe_pull(struct roe_qp *qp)
+{
+	struct roe_sq *sq = &qp->sq;
+	u32 pending;
+
+	if (!sq->ring)
+		return;
+	/* slots are released when WQEs retire, so the oldest is sq->cons */
+	pending = roe_ring_pending(sq->ring);
+	while (sq->prod - sq->cons < pending) {
+		roe_wqe_from_ring(qp, roe_sq_slot(sq, sq->prod),
+				  roe_ring_peek(sq->ring, sq->prod - sq->cons));
+		sq->prod++;
+	}
+}
+
+static int inline_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr)
+{
+	u8 *dst = (u8 *)wqe->sge;
+	int i;
+
+	if (!(BIT(wr->opcode) & INLINE_OPCODES))
+		return -EINVAL;
+	for (i = 0; i < wr->num_sge; i++) {
+		const struct ib_sge *sge = &wr->sg_list[i];
+
+		if (sge->length > qp->sq.max_inline - wqe->length)
+			return -EINVAL;
+		memcpy(dst + wqe->length, (void *)(uintptr_t)sge->addr, sge->length);
+		wqe->length += sge->length;
+	}
+	return 0;
+}
+
+static void sges_from_wr(struct roe_swqe *wqe, const struct ib_send_wr *wr)
+{
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		wqe->sge[i].addr = wr->sg_list[i].addr;
+		wqe->sge[i].len = wr->sg_list[i].length;
+		wqe->sge[i].lkey = wr->sg_list[i].lkey;
+	}
+	wqe->num_sge = wr->num_sge;
+	set_length(wqe);
+}
+
+static int keys_from_wr(struct roe_swqe *wqe, const struct ib_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IB_WR_SEND_WITH_IMM:
+		wqe->imm = wr->ex.imm_data;
+		return 0;
+	case IB_WR_SEND:
+		return 0;
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_READ:
+		wqe->imm = wr->ex.imm_data;
+		wqe->raddr = rdma_wr(wr)->remote_addr;
+		wqe->rkey = rdma_wr(wr)->rkey;
+		return 0;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		wqe->raddr = atomic_wr(wr)->remote_addr;
+		wqe->rkey = atomic_wr(wr)->rkey;
+		wqe->compare_add = atomic_wr(wr)->compare_add;
+		wqe->swap = atomic_wr(wr)->swap;
+		return 0;
+	case IB_WR_SEND_WITH_INV:
+	case IB_WR_LOCAL_INV:
+		wqe->inv_rkey = wr->ex.invalidate_rkey;
+		return 0;
+	case IB_WR_REG_MR:
+		wqe->reg_mr = roe_mr(reg_wr(wr)->mr);
+		wqe->rkey = reg_wr(wr)->key;
+		wqe->reg_access = reg_wr(wr)->access;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+/**
+ * roe_wqe_from_wr() - private copy of a kernel user's work request
+ * @qp: its limits apply
+ * @wqe: filled in
+ * @wr: the request
+ *
+ * Return: 0 or -EINVAL: not posted.
+ */
+int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr)
+{
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = wr->opcode;
+	wqe->flags = wr->send_flags & SEND_FLAGS;
+	if (keys_from_wr(wqe, wr) || wr->num_sge < 0 || wr->num_sge > qp->sq.max_sge)
+		return -EINVAL;
+	if (wr->opcode == IB_WR_LOCAL_INV || wr->opcode == IB_WR_REG_MR)
+		return 0;
+	if (wr->send_flags & IB_SEND_INLINE)
+		return inline_from_wr(qp, wqe, wr);
+	sges_from_wr(wqe, wr);
+	return 0;
+}
+ROE_EXPORT_FOR_TEST(roe_wqe_from_wr);
+
+/* One element of a user's receive ring, read once. */
+static void recv_from_ring(struct roe_qp *qp, struct roe_rwqe *rwqe, const void *slot)
+{
+	const struct rxe_sge *src = slot + sizeof(struct rxe_recv_wqe);
+	struct rxe_recv_wqe u;
+	u64 sum = 0;
+	u32 i;
+
+	memcpy(&u, slot, sizeof(u));
+	barrier();	/* one read, as above */
+	rwqe->wr_id = u.wr_id;
+	rwqe->num_sge = u.dma.num_sge;
+	rwqe->length = 0;
+	/* left as it is and refused by the responder: LOC_QP_OP_ERR */
+	if (rwqe->num_sge > qp->rq.max_sge)
+		return;
+	for (i = 0; i < rwqe->num_sge; i++) {
+		rwqe->sge[i].addr = READ_ONCE(src[i].addr);
+		rwqe->sge[i].len = READ_ONCE(src[i].length);
+		rwqe->sge[i].lkey = READ_ONCE(src[i].lkey);
+		sum += rwqe->sge[i].len;
+	}
+	rwqe->length = min_t(u64, sum, ROE_MSG_MAX);
+}
+
+static bool recv_from_kernel(struct roe_rq *rq, struct roe_rwqe *rwqe)
+{
+	const struct roe_rwqe *src;
+
+	if (!rq->slots || rq->cons == smp_load_acquire(&rq->prod))
+		return false;
+	src = &rq->slots[rq->cons & rq->mask];
+	memcpy(rwqe, src, offsetof(struct roe_rwqe, sge) + src->num_sge * sizeof(*src->sge));
+	/* pairs with the acquire in roe_qp_post_recv(): the slot may be filled again */
+	smp_store_release(&rq->cons, rq->cons + 1);
+	return true;
+}
+
+/**
+ * roe_wqe_next_recv() - take the next receive WQE
+ * @qp: qp->lock held
+ * @rwqe: takes the copy; num_sge may be above max_sge if a user wrote so
+ *
+ * Return: false if none is posted.
+ */
+bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe)
+{
+	struct roe_ring *ring = qp->rq.ring;
+
+	if (!ring)
+		return recv_from_kernel(&qp->rq, rwqe);
+	if (!roe_ring_pending(ring))
+		return false;
+	recv_from_ring(qp, rwqe, roe_ring_peek(ring, 0));
+	roe_ring_release(ring, 1);
+	return true;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The packet as the protocol sees it: a plain struct, no skb, no socket.
+ *
+ * Transmit: requester and responder append descriptors to a roe_txb, whose
+ * arena holds [BTH + extended headers][payload][pad][ICRC] of each packet.
+ * The protocol copies the payload in; the network side writes the headers in
+ * front of it and the ICRC behind it, and sends the bytes as page fragments.
+ *
+ * Receive: the network side proves a packet once (lengths, pad, ICRC) and
+ * hands out a roe_pkt; all later code relies on what it says.
+ */
+#ifndef ROE_PKT_H
+#define ROE_PKT_H
+
+#include <linux/mm_types.h>
+#include <linux/types.h>
+#include <linux/uio.h>
+#include <roe/wire.h>
+
+/* Pieces of memory one received payload may lie in before it is linearised. */
+#define ROE_PKT_VECS	4
+
+struct roe_pkt {
+	u8	opcode;
+	bool	se;		/* BTH solicited event */
+	bool	ackreq;		/* BTH AckReq */
+	u8	syndrome;	/* AETH */
+	u16	pkey;
+	u32	qpn;		/* BTH DestQP */
+	u32	psn;
+	u32	msn;		/* AETH */
+	u32	rkey;		/* RETH, AtomicETH, IETH */
+	u32	dmalen;		/* RETH, bytes */
+	u64	va;		/* RETH, AtomicETH */
+	u64	swap_add;	/* AtomicETH */
+	u64	compare;	/* AtomicETH; AtomicAckETH: original value */
+	__be32	imm;		/* ImmDt */
+	u32	qkey;		/* DETH */
+	u32	sqp;		/* DETH */
+	u32	feth;		/* FETH */
+	u32	len;		/* payload bytes, pad not counted */
+};
+
+/* A received packet; the pieces stay valid until the handler returns. */
+struct roe_rx_pkt {
+	struct roe_pkt	p;
+	u8		nvec;
+	struct kvec	vec[ROE_PKT_VECS];
+};
+
+/* A packet to send. @buf is where the BTH will be; the page is referenced. */
+struct roe_tx_pkt {
+	struct roe_pkt	p;
+	struct page	*page;
+	u8		*buf;
+	u8		hdrlen;		/* BTH and extended headers, bytes */
+	u8		pad;		/* 0 to 3 */
+};
+
+#define ROE_TXB_PKTS	64		/* datapath.md 4.2 */
+#define ROE_TXB_BYTES	(256 * 1024)
+#define ROE_TXB_ORDER	3		/* arena chunks of 32 KB */
+
+/*
+ * One burst of packets of one QP. Owned by whoever runs the QP: never shared,
+ * never kept across bursts.
+ */
+struct roe_txb {
+	unsigned int		n;
+	u32			bytes;
+	struct page		*page;	/* current chunk; a reference is held */
+	u32			off, size;
+	struct roe_tx_pkt	pkt[ROE_TXB_PKTS];
+};
+
+/* Is there room for one more packet of up to one MTU? */
+static inline bool roe_txb_room(const struct roe_txb *txb)
+{
+	return txb->n < ROE_TXB_PKTS && txb->bytes < ROE_TXB_BYTES;
+}
+
+/* Where the payload of a packet to send goes. */
+static inline u8 *roe_tx_payload(const struct roe_tx_pkt *pkt)
+{
+	return pkt->buf + pkt->hdrlen;
+}
+
+/* header.c: pure functions between struct roe_pkt and the bytes on the wire. */
+unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf);
+int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt);
+
+/* Bytes that fill the payload up to a multiple of 4. */
+static inline u8 roe_pkt_pad(u32 len)
+{
+	return -len & 3;
+}
+
+/* txb.c: under the QP lock, softirqs disabled; nothing sleeps. */
+struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len);
+void roe_txb_cancel(struct roe_txb *txb);
+void roe_txb_reset(struct roe_txb *txb);
+void roe_txb_free(struct roe_txb *txb);
+
+#endif /* ROE_PKT_H */
