@@ -15,6 +15,7 @@
 #define BUF_LEN		65536
 
 static struct rt_buf abuf, bbuf;
+static int events_wanted, events_seen;
 
 static void pair(struct rt_pair *p, const struct rt_opt *opt)
 {
@@ -48,16 +49,20 @@ static struct ibv_send_wr rdma_wr(enum ibv_wr_opcode op, struct ibv_sge *sge,
 	return wr;
 }
 
-/* The request fails with @status; both QPs end in ERR; the event is seen. */
+/* The request fails with @status; both QPs end in ERR; the event is counted. */
 static bool fails(struct rt_pair *p, struct ibv_send_wr *wr,
 		  enum ibv_wc_status status, int event)
 {
-	return RT_EQ(rt_post(&p->a, wr), 0) &&
-	       rt_expect(p->a.scq, wr->wr_id, status, NULL) &&
-	       rt_wait_state(&p->a, IBV_QPS_ERR) &&
-	       rt_wait_state(&p->b, IBV_QPS_ERR) &&
-	       (event < 0 || RT_CHECK(rt_expect_event(p->b.dev, event,
-						      p->b.qp, 0)));
+	bool ok = RT_EQ(rt_post(&p->a, wr), 0) &&
+		  rt_expect(p->a.scq, wr->wr_id, status, NULL) &&
+		  rt_wait_state(&p->a, IBV_QPS_ERR) &&
+		  rt_wait_state(&p->b, IBV_QPS_ERR);
+
+	if (ok && event >= 0) {
+		events_wanted++;
+		events_seen += rt_expect_event(p->b.dev, event, p->b.qp, 0);
+	}
+	return ok;
 }
 
 static const struct {
@@ -123,7 +128,7 @@ static void test_rkeys(unsigned int i)
 		}
 		rt_pair_destroy(&p);
 	}
-	rt_ok(ok, "%s with a bad rkey, range, PD or right: REM_ACCESS_ERR, both in ERR, QP_ACCESS_ERR event, nothing written",
+	rt_ok(ok, "%s with a bad rkey, range, PD or right: REM_ACCESS_ERR, both in ERR, nothing written",
 	      rdma_ops[i].name);
 	rt_buf_free(&ro);
 	ibv_dereg_mr(other);
@@ -584,6 +589,11 @@ static void test_bad_opcodes(void)
 	int i, n;
 
 	for (i = 0; i < ARRAY_SIZE(codes); i++) {
+		/* A user must never reach REG_MR; rdma_rxe dies of it. */
+		if (codes[i] == 0x20 && getenv("RT_NO_REG_MR")) {
+			rt_skip("opcode 0x20", "RT_NO_REG_MR is set");
+			continue;
+		}
 		ok = true;
 		for (n = 0; ok && n <= 2; n++) {
 			pair(&p, NULL);
@@ -662,5 +672,7 @@ int main(int argc, char **argv)
 	test_unsignalled_error();
 	test_bad_opcodes();
 	test_bad_flags();
+	rt_ok(RT_EQ(events_seen, events_wanted),
+	      "each of %d access errors raised QP_ACCESS_ERR", events_wanted);
 	return rt_done();
 }

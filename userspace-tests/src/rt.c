@@ -3,7 +3,8 @@
  * rt - the small library under roe's userspace tests, see rt.h.
  *
  * The environment variable RT_TIMEOUT (seconds, default 60) bounds every wait
- * for a completion that should come.
+ * for a completion that should come, RT_EVENT_MS (default 5000) every wait for
+ * an asynchronous event.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -15,6 +16,7 @@
 
 struct rt_args rt_args = { .gid = { -1, -1 }, .seconds = 10 };
 unsigned int rt_timeout_ms = 60000;
+static unsigned int event_ms = 5000;
 
 const struct rt_opt rt_defaults = {
 	.cap = {
@@ -122,6 +124,9 @@ void rt_parse(int argc, char **argv)
 
 	if (t)
 		rt_timeout_ms = 1000 * atoi(t);
+	t = getenv("RT_EVENT_MS");
+	if (t)
+		event_ms = atoi(t);
 	rt_args.seed = time(NULL) ^ ((uint64_t)getpid() << 32);
 	while ((c = getopt(argc, argv, "d:D:g:G:s:t:")) != -1) {
 		switch (c) {
@@ -535,7 +540,7 @@ bool rt_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status,
 bool rt_expect_event(struct rt_dev *dev, enum ibv_event_type type, void *obj,
 		     unsigned int ms)
 {
-	uint64_t end = rt_now_ms() + (ms ? ms : 5000);
+	uint64_t end = rt_now_ms() + (ms ? ms : event_ms);
 	struct pollfd pfd = { .fd = dev->ctx->async_fd, .events = POLLIN };
 	struct ibv_async_event ev;
 	bool hit;

@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# perftest - the RC cases of the stock perftest, few iterations: proves that
+# they end without an error, measures nothing.
+#
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+module_or_die
+topo_or_die topo_veth
+g0=$(wait_gid roe0 10.0.0.1)
+g1=$(wait_gid roe1 10.0.0.2)
+port=18600
+
+# pt PROGRAM OPTIONS [DEV GID]
+pt()
+{
+	local c="-d ${3:-roe0} -x ${4:-$g0}"
+	port=$((port + 1))
+	pair_run 90 $port "$1 -F -p $port -d roe0 -x $g0 $2" \
+		"$1 -F -p $port $c $2 127.0.0.1"
+}
+
+for t in ib_send ib_write ib_read; do
+	check "${t}_bw 64 KiB" pt ${t}_bw "-n 50 -s 65536"
+	check "${t}_bw 64 B, events" pt ${t}_bw "-n 200 -s 64 -e"
+	check "${t}_lat 64 B" pt ${t}_lat "-n 100 -s 64"
+done
+check "ib_atomic_bw FETCH_AND_ADD" pt ib_atomic_bw "-n 100 -A FETCH_AND_ADD"
+check "ib_atomic_bw CMP_AND_SWAP" pt ib_atomic_bw "-n 100 -A CMP_AND_SWAP"
+check "ib_atomic_lat" pt ib_atomic_lat "-n 100"
+check "ib_send_bw all sizes" pt ib_send_bw "-a -n 5"
+check "ib_write_bw all sizes" pt ib_write_bw "-a -n 5"
+check "ib_write_bw 8 QPs" pt ib_write_bw "-q 8 -n 50 -s 4096"
+check "ib_send_bw both ways" pt ib_send_bw "-b -n 50 -s 8192"
+check "ib_send_lat inline" pt ib_send_lat "-n 100 -s 32 -I 64"
+check "ib_write_bw two devices" pt ib_write_bw "-n 50 -s 65536" roe1 "$g1"
+check "ib_read_bw two devices" pt ib_read_bw "-n 50 -s 65536" roe1 "$g1"
+tap_done

@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# wire-interop - roe on one machine and the in-tree rdma_rxe on the other, in
+# both roles, with the cases of wire-rc.
+#
+# Arguments: none; environment as in wire-lib.sh. Runs on both machines.
+# Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+. "$(dirname "$(readlink -f "$0")")/wire-lib.sh"
+
+own=$ROE_TYPE
+for rxe_side in b a; do
+	[ "$SIDE" = $rxe_side ] && ROE_TYPE=rxe || ROE_TYPE=$own
+	echo "# rdma_rxe on side $rxe_side, this is side $SIDE with $ROE_TYPE"
+	module_or_die
+	topo_or_die wire_link
+	wire_rc_cases
+	wire_sync "end-$rxe_side"
+	link_del roe0
+	links=()
+	check "unload" unload_roe
+done
+tap_done

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# shellcheck shell=bash
+#
+# tests/wire-lib.sh - what the two-machine tests share, on top of lib.sh. Both
+# machines run the same script; side a is the server of every case.
+#
+#	wire_sync NAME		wait until the other side is here too
+#	wire_case TEXT SECONDS "SERVER" "CLIENT"
+#
+# The sides meet over TCP on eth0, whose addresses are set already.
+
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
+
+SIDE=${ROE_SIDE:?}
+PEER=${ROE_PEER:?}
+[ "$SIDE" = a ] && OWN=10.77.0.1 || OWN=10.77.0.2
+sync_port=19000
+
+# A meeting in numbered order: a listens, b connects and they swap one line. b
+# tries again until a is there.
+wire_sync()
+{
+	sync_port=$((sync_port + 1))
+	python3 - "$SIDE" "$PEER" $sync_port "$1" $((120 * SLOW)) <<'P'
+import socket, sys, time
+side, peer, port, word, limit = sys.argv[1:]
+end = time.time() + float(limit)
+if side == "a":
+    s = socket.create_server(("", int(port)))
+    s.settimeout(float(limit))
+    c = s.accept()[0]
+else:
+    while True:
+        try:
+            c = socket.create_connection((peer, int(port)), 2)
+            break
+        except OSError:
+            if time.time() > end:
+                sys.exit("no peer at meeting " + word)
+            time.sleep(0.1)
+c.settimeout(float(limit))
+c.sendall(word.encode() + b"\n")
+got = c.makefile().readline().strip()
+if got != word:
+    sys.exit("peer is at %r, we are at %r" % (got, word))
+P
+}
+
+# The device under test on eth0, named roe0 whatever its type.
+wire_link()
+{
+	no_dad eth0
+	if ! rdma link show roe0/1 >/dev/null 2>&1; then
+		link_add roe0 eth0 || return
+	fi
+	GID=$(wait_gid roe0 $OWN) && GID6=$(wait_gid roe0 fd77::${OWN##*.})
+}
+
+# One case on both sides: a runs SERVER, b runs CLIENT once a listens on $PORT.
+wire_case()
+{
+	local text=$1 limit=$2 cmd
+	wire_sync "${text// /_}" || {
+		tap_not_ok "$text: the sides do not meet"
+		tap_done
+	}
+	[ "$SIDE" = a ] && cmd=$3 || cmd=$4
+	[ "$SIDE" = b ] && sleep 1.5
+	# shellcheck disable=SC2086
+	check "$text" timeout -k 5 $((limit * SLOW)) $cmd
+}
+
+# The standard set of RC cases, with data verified.
+wire_rc_cases()
+{
+	local pp="ibv_rc_pingpong -d roe0" pt t
+	wire_case "pingpong over IPv4" 60 "$pp -g $GID -n 300 -c" \
+		"$pp -g $GID -n 300 -c $PEER"
+	wire_case "pingpong over IPv6, events" 60 "$pp -g $GID6 -n 300 -c -e" \
+		"$pp -g $GID6 -n 300 -c -e $PEER"
+	wire_case "pingpong 64 KiB" 60 "$pp -g $GID -n 30 -s 65536 -c" \
+		"$pp -g $GID -n 30 -s 65536 -c $PEER"
+	wire_stream "verified stream" 300
+	for t in ib_send_bw ib_write_bw ib_read_bw; do
+		pt="$t -F -d roe0 -x $GID -s 65536 -n 50"
+		wire_case "$t" 60 "$pt" "$pt $PEER"
+	done
+	for t in ib_send_lat ib_write_lat ib_read_lat; do
+		pt="$t -F -d roe0 -x $GID -s 64 -n 100"
+		wire_case "$t" 60 "$pt" "$pt $PEER"
+	done
+	for t in ib_atomic_bw ib_atomic_lat; do
+		pt="$t -F -d roe0 -x $GID -n 50"
+		wire_case "$t" 60 "$pt" "$pt $PEER"
+	done
+}
+
+# wire_stream TEXT MESSAGES
+wire_stream()
+{
+	wire_case "$1" 120 "rc_stream -d roe0 -g $GID 18700 $2" \
+		"rc_stream -d roe0 -g $GID -s ${SEED:-4711} 18700 $2 $PEER"
+}

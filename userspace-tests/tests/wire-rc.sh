@@ -1,0 +1,15 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# wire-rc - RC between two machines with the same driver: pingpong, perftest,
+# a verified stream, and both again with jumbo frames.
+#
+# Arguments: none; environment as in wire-lib.sh. Runs on both machines.
+# Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+. "$(dirname "$(readlink -f "$0")")/wire-lib.sh"
+
+module_or_die
+topo_or_die wire_link
+wire_rc_cases
+tap_done
