@@ -100,13 +100,19 @@ refused()
 	return 1
 }
 
+# The loop at the end of a pipe counts in this shell.
+shopt -s lastpipe
+
 # run_tap NAME SECONDS COMMAND... - take over the TAP lines of a program
 run_tap()
 {
 	local name=$1 limit=$2 n=0 plan=-1 line rc
 	shift 2
 	rc=99
-	while IFS= read -r line; do
+	{
+		timeout -k 5 $((limit * SLOW)) "$@" 2> "$TMP/tap.err"
+		echo "exit $?"
+	} | while IFS= read -r line; do
 		case $line in
 		"exit "*)
 			rc=${line#exit } ;;
@@ -121,7 +127,7 @@ run_tap()
 		*)
 			echo "# ${line#\# }" ;;
 		esac
-	done < <(timeout -k 5 $((limit * SLOW)) "$@" 2> "$TMP/tap.err"; echo "exit $?")
+	done
 	if [ "$plan" != "$n" ] || [ $rc -gt 1 ]; then
 		tap_not_ok "$name: ran to its end (exit code $rc, $n results, plan $plan)"
 		tail -n 20 "$TMP/tap.err" | tap_diag
@@ -296,6 +302,7 @@ wait_for()
 	done
 }
 
+bg=
 # background COMMAND... - its process id is in $bg, and it ends with the test
 background()
 {

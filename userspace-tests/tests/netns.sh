@@ -11,6 +11,7 @@
 #
 # Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
 
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 # rxe of kernels before 7 has its sockets in the initial namespace only.

@@ -6,6 +6,7 @@
 #
 # Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
 
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 module_or_die
@@ -60,7 +61,7 @@ resources()
 {
 	background hold -d roe0 -t 20 > "$TMP/hold.out"
 	wait_for 10 grep -q ready "$TMP/hold.out" || return
-	rdma resource show qp dev roe0 > "$TMP/res"
+	rdma resource show qp link roe0/1 > "$TMP/res"
 	rdma resource show cq dev roe0 >> "$TMP/res"
 	rdma resource show mr dev roe0 >> "$TMP/res"
 	cat "$TMP/res"

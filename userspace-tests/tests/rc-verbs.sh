@@ -7,17 +7,23 @@
 # Arguments: names of programs (default: all). Output: TAP. Exit code: 0 if all
 # ok, 1 if not.
 
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 module_or_die
 topo_or_die topo_veth
-progs=${*:-rc_ops rc_errors rc_queues}
+progs=${*:-dev_attrs rc_ops rc_errors rc_queues rc_big ring_fuzz}
 for p in $progs; do
 	case $p in
 	ring_fuzz)
 		run_tap "$p" 60 "$p" -d roe0 -t 10 ;;
 	dev_attrs)
-		run_tap "$p" 60 "$p" -d roe0 ;;
+		run_tap "$p" 60 "$p" -d roe0 -- va ;;
+	rc_big)
+		# The shadow of KASAN makes each byte dear.
+		mib=1024
+		[ "$ROE_KERNEL" = debug ] && mib=192
+		run_tap "$p" 150 "$p" -d roe0 -- $mib ;;
 	*)
 		run_tap "$p, one device" 120 "$p" -d roe0 ;;
 	esac

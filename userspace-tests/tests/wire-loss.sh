@@ -7,6 +7,7 @@
 # Arguments: none; environment as in wire-lib.sh. Runs on both machines.
 # Output: TAP. Exit code: 0 if all ok, 1 if not.
 
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/wire-lib.sh"
 
 # The meetings run over TCP and bear the loss, too. The limit is large, for an
