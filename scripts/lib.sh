@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# shellcheck shell=bash
+#
+# scripts/lib.sh - what the scripts of the bench share. Source it, do not run it:
+#
+#	. "$(dirname "$(readlink -f "$0")")/lib.sh"
+#
+# Sets:
+#	ROE_TOP		top of the source tree
+#	ROE_CACHE	the one cache folder (default ~/.cache/roe; `make clean-all`
+#			removes it). Everything slow to make is an entry in it.
+#
+# A cache entry is a folder made by `cache_entry NAME RECIPE FUNCTION`. It is
+# rebuilt when RECIPE (any text: package lists, file hashes) changes. Its marker
+# `.complete` holds the recipe's hash and is written last, so that a build that
+# was cut short is never taken for a finished one; a lock per entry makes
+# concurrent callers wait for one build instead of colliding.
+
+ROE_TOP=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
+ROE_CACHE=${ROE_CACHE:-$HOME/.cache/roe}
+export ROE_TOP ROE_CACHE
+ROE_KERNELS="6.1 6.12 7.2 debug"
+ROE_MIRROR=${ROE_MIRROR:-http://deb.debian.org/debian}
+
+# Debian's tools live in sbin; a plain user's PATH may lack it.
+PATH=$PATH:/usr/sbin:/sbin
+# Logs are read by scripts.
+export LC_ALL=C
+
+say()  { printf '==> %s\n' "$*" >&2; }
+warn() { printf 'roe: %s\n' "$*" >&2; }
+die()  { printf 'roe: error: %s\n' "$*" >&2; exit 2; }
+
+elapsed() { printf '%d:%02d' $((($1) / 60)) $((($1) % 60)); }
+
+is_kernel() {
+	case " $ROE_KERNELS " in
+	*" $1 "*) return 0 ;;
+	esac
+	return 1
+}
+
+need_kernel() {
+	is_kernel "${1:-}" || die "unknown kernel '${1:-}': one of $ROE_KERNELS"
+}
+
+# Which root image a kernel runs on.
+suite_of() {
+	case $1 in
+	7.2) echo trixie ;;
+	*) echo bookworm ;;
+	esac
+}
+
+# as_root COMMAND... - runs it as root; asks once before sudo is used.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+		return
+	fi
+	command -v sudo >/dev/null || die "need root for: $* (and there is no sudo)"
+	if [ -z "${ROE_SUDO_OK:-}" ]; then
+		[ -t 0 ] || die "need root for: $*"
+		local a
+		read -r -p "roe: run 'sudo $*'? [y/N] " a
+		[ "$a" = y ] || [ "$a" = Y ] || die "not run: $*"
+		export ROE_SUDO_OK=1
+	fi
+	sudo "$@"
+}
+
+_installed() {
+	dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
+}
+
+# need PACKAGE... - installs what is missing; silent when nothing is.
+need() {
+	local p missing=()
+	for p in "$@"; do
+		_installed "$p" || missing+=("$p")
+	done
+	[ ${#missing[@]} = 0 ] && return
+	say "installing Debian packages: ${missing[*]}"
+	apt_lists
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+		-o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 \
+		install --no-install-recommends "${missing[@]}" >&2 ||
+		die "could not install ${missing[*]}"
+}
+
+# apt_lists - makes sure that apt knows of the packages at all.
+apt_lists() {
+	[ -n "${_roe_apt_lists:-}" ] && return
+	_roe_apt_lists=1
+	apt-cache show busybox-static linux-source-6.12 >/dev/null 2>&1 && return
+	say "updating apt's package lists"
+	as_root apt-get -qq -o DPkg::Lock::Timeout=600 update >&2 || die "apt-get update failed"
+}
+
+# fetch_debs DIR PACKAGE... - downloads and unpacks packages below DIR, without
+# installing anything.
+fetch_debs() {
+	local dir=$1 tmp
+	shift
+	tmp=$(mktemp -d)
+	(cd "$tmp" && apt-get -qq download "$@") >&2 || die "could not download $*"
+	for d in "$tmp"/*.deb; do
+		dpkg-deb -x "$d" "$dir" || die "could not unpack $d"
+	done
+	rm -rf "$tmp"
+}
+
+# cache_entry NAME RECIPE FUNCTION [ARG...] - prints the entry's folder, which
+# FUNCTION has filled (called with the folder as $1, stdout going to stderr).
+cache_entry() {
+	local name=$1 hash dir=$ROE_CACHE/$1
+	hash=$(printf '%s' "$2" | sha256sum | cut -c1-16)
+	shift 2
+	if [ "$(cat "$dir/.complete" 2>/dev/null)" != "$hash" ]; then
+		mkdir -p "$ROE_CACHE/lock"
+		(
+			exec 9>"$ROE_CACHE/lock/$name"
+			flock -n 9 || { say "waiting for another build of $name"; flock 9; }
+			[ "$(cat "$dir/.complete" 2>/dev/null)" = "$hash" ] && exit 0
+			start=$SECONDS
+			say "making $name (once; kept in $dir)"
+			rm -rf "$dir"
+			mkdir -p "$dir"
+			# errexit does not reach into functions called with ||, hence the shell
+			set -e
+			fn=$1
+			shift
+			"$fn" "$dir" "$@" >&2 9>&-
+			echo "$hash" >"$dir/.complete.tmp"
+			mv "$dir/.complete.tmp" "$dir/.complete"
+			say "made $name in $(elapsed $((SECONDS - start)))"
+		)
+		[ "$(cat "$dir/.complete" 2>/dev/null)" = "$hash" ] || die "making $name failed"
+	fi
+	echo "$dir"
+}
+
+# in_root DIR COMMAND... - runs COMMAND in the root DIR with its own /proc, as
+# root or, for a plain user, in a user namespace.
+in_root() {
+	local dir=$1 map=()
+	shift
+	[ "$(id -u)" = 0 ] || map=(--map-root-user)
+	unshare "${map[@]}" --mount --pid --fork -- \
+		sh -ec 'mount -t proc proc "$0/proc"; mount --bind /dev "$0/dev" 2>/dev/null || :
+			if [ -n "$ROE_BIND" ]; then mkdir -p "$0$ROE_BIND"; mount --bind "$ROE_BIND" "$0$ROE_BIND"; fi
+			d=$0; exec chroot "$d" "$@"' "$dir" "$@"
+}
+
+# qemu - prints the emulator to use. QEMU 10 (bookworm-backports) is faster than
+# bookworm's 7.2; it is taken from the private folder if that could be made.
+need_qemu() {
+	need qemu-system-x86 busybox-static cpio kmod e2fsprogs
+	echo qemu-system-x86_64
+}
