@@ -51,10 +51,13 @@ static inline void *roe_ring_slot(const struct roe_ring *ring, u32 index)
 
 /* --- user produces, kernel consumes: SQ, RQ, SRQ --- */
 
-/* New elements; pairs with the library's release store of its producer. */
+/* Number of new elements: whatever the user wrote, at most mask. */
 static inline u32 roe_ring_pending(const struct roe_ring *ring)
 {
-	return (smp_load_acquire(&ring->buf->producer_index) - ring->cons) & ring->mask;
+	/* pairs with the library's release in ibv_post_*() */
+	u32 prod = smp_load_acquire(&ring->buf->producer_index);
+
+	return (prod - ring->cons) & ring->mask;
 }
 
 /* Element @n after the consumer; only for n < roe_ring_pending(). */
@@ -63,10 +66,11 @@ static inline const void *roe_ring_peek(const struct roe_ring *ring, u32 n)
 	return roe_ring_slot(ring, ring->cons + n);
 }
 
-/* Give @n slots back; pairs with the library's acquire load of the consumer. */
+/* Give @n slots back: they were copied out and may be overwritten. */
 static inline void roe_ring_release(struct roe_ring *ring, u32 n)
 {
 	ring->cons = (ring->cons + n) & ring->mask;
+	/* pairs with the library's acquire in ibv_post_*() */
 	smp_store_release(&ring->buf->consumer_index, ring->cons);
 }
 
@@ -78,10 +82,11 @@ static inline void *roe_ring_next(const struct roe_ring *ring)
 	return roe_ring_slot(ring, ring->prod);
 }
 
-/* Show the element to the user; pairs with the library's acquire load. */
+/* Show the element to the user. */
 static inline void roe_ring_publish(struct roe_ring *ring)
 {
 	ring->prod = (ring->prod + 1) & ring->mask;
+	/* pairs with the library's acquire in ibv_poll_cq() */
 	smp_store_release(&ring->buf->producer_index, ring->prod);
 }
 
@@ -90,10 +95,10 @@ static inline void roe_ring_publish(struct roe_ring *ring)
  * have moved forward, and not beyond the producer; anything else is a broken or
  * hostile process, or librxe before v55, whose ibv_next_poll() steps over the
  * producer. That reads as "all consumed": an overrun is never made of it.
- * Pairs with the library's release store, so the slots may be used again.
  */
 static inline u32 roe_ring_consumer(const struct roe_ring *ring, u32 last)
 {
+	/* pairs with the library's release in ibv_poll_cq(): slots are free */
 	u32 cons = smp_load_acquire(&ring->buf->consumer_index) & ring->mask;
 
 	if (((cons - last) & ring->mask) > ((ring->prod - last) & ring->mask))

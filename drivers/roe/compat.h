@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The only place that knows kernel versions. Kbuild includes it in front of
+ * every file; all other code reads as if written for the newest kernel.
+ *
+ * How a difference is bridged:
+ *  - A name that an older kernel lacks is defined here under its newest name.
+ *    Where a stable series might have backported it, a macro shadows it with
+ *    our own roe_compat_* function, so that it does not matter whether it did.
+ *  - A verb whose prototype changed gets an adapter roe_compat_<op>(), which
+ *    the ops table names; the verb itself has one prototype for all kernels.
+ *  - What can be asked (a macro, a type) is asked; the version decides only where
+ *    nothing can be asked.
+ */
+#ifndef ROE_COMPAT_H
+#define ROE_COMPAT_H
+
+/* Ahead of the includes: printk.h would supply an empty one. */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#error "roe needs Linux 6.1 or newer: older RDMA cores lack what it builds on."
+#endif
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+#error "roe was tested up to Linux 7.2: check what changed since, then raise this limit."
+#endif
+
+#include <linux/export.h>
+#include <linux/hrtimer.h>
+#include <linux/mm.h>
+#include <linux/timer.h>
+#include <linux/workqueue.h>
+#include <net/flow.h>
+#include <net/net_namespace.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+
+#ifdef CONFIG_HIGHMEM
+#error "roe reaches all memory through the direct map: a kernel with HIGHMEM has none."
+#endif
+
+/* 6.12 moved the header. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+#include <linux/unaligned.h>
+#else
+#include <asm/unaligned.h>
+#endif
+
+/* 6.13 gave the fragment allocator a header of its own. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#include <linux/page_frag_cache.h>
+#endif
+
+/* What only the KUnit module needs is visible only where there is KUnit. */
+#if IS_ENABLED(CONFIG_KUNIT)
+#define ROE_EXPORT_FOR_TEST(sym)	EXPORT_SYMBOL_GPL(sym)
+#else
+#define ROE_EXPORT_FOR_TEST(sym)
+#endif
+
+/* --- general ------------------------------------------------------------- */
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+static inline void
+roe_compat_hrtimer_setup(struct hrtimer *timer,
+			 enum hrtimer_restart (*function)(struct hrtimer *),
+			 clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
+}
+
+#define hrtimer_setup	roe_compat_hrtimer_setup
+#endif
+
+/* 6.16 renamed it. timer_delete_sync() and timer_shutdown_sync() are in 6.1.y. */
+#ifndef timer_container_of
+#define timer_container_of	from_timer
+#endif
+
+/* An enumerator where it exists: per CPU is what no flag means before 6.17. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#define WQ_PERCPU	0
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
+					   unsigned long flags)
+{
+	vma->vm_flags |= flags;
+}
+
+#define vm_flags_set	roe_compat_vm_flags_set
+#endif
+
+/* 6.10 dropped the second argument of __assign_str(). */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
+#define roe_compat_assign_str(dst, src)	__assign_str(dst, src)
+#else
+#define roe_compat_assign_str(dst, src)	__assign_str(dst)
+#endif
+
+/* --- network ------------------------------------------------------------- */
+
+/*
+ * Tunnel functions take a struct socket or, later, a struct sock: ask the
+ * prototype. To be expanded after <net/udp_tunnel.h>.
+ */
+#define roe_compat_tunnel_sock(socket_)					\
+	(__builtin_types_compatible_p(typeof(&udp_tunnel_sock_release),	\
+				      void (*)(struct sock *)) ?	\
+	 (void *)(socket_)->sk : (void *)(socket_))
+#define roe_compat_setup_udp_tunnel_sock(net, socket_, cfg)		\
+	setup_udp_tunnel_sock(net, roe_compat_tunnel_sock(socket_), cfg)
+#define roe_compat_udp_tunnel_sock_release(socket_)			\
+	udp_tunnel_sock_release(roe_compat_tunnel_sock(socket_))
+
+/* Routing key from a DS field; ECN bits do not take part in routing. */
+#ifdef flowi4_dscp
+#define roe_compat_flowi4_set_dsfield(fl4, dsfield)			\
+	((fl4)->flowi4_dscp = inet_dsfield_to_dscp(dsfield))
+#else
+#define roe_compat_flowi4_set_dsfield(fl4, dsfield)			\
+	((fl4)->flowi4_tos =						\
+	 inet_dscp_to_dsfield(inet_dsfield_to_dscp(dsfield)))
+#endif
+
+/* --- RDMA core ----------------------------------------------------------- */
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+/* Values are UABI; rdma-core sends them to any kernel. */
+#define IB_WR_FLUSH			14
+#define IB_WR_ATOMIC_WRITE		15
+#define IB_WC_FLUSH			8
+#define IB_WC_ATOMIC_WRITE		9
+#define IB_ACCESS_FLUSH_GLOBAL		BIT(8)
+#define IB_ACCESS_FLUSH_PERSISTENT	BIT(9)
+#define IB_DEVICE_FLUSH_GLOBAL		BIT_ULL(38)
+#define IB_DEVICE_FLUSH_PERSISTENT	BIT_ULL(39)
+#define IB_DEVICE_ATOMIC_WRITE		BIT_ULL(40)
+
+static inline void *roe_compat_virt_dma_to_ptr(u64 dma_addr)
+{
+	return (void *)(uintptr_t)dma_addr;
+}
+
+#define ib_virt_dma_to_ptr	roe_compat_virt_dma_to_ptr
+
+/* Before this call existed udev did not tell the names apart. */
+static inline void roe_compat_mark_name_assigned(struct ib_device *ibdev)
+{
+}
+
+#define ib_mark_name_assigned_by_user	roe_compat_mark_name_assigned
+#endif
+
+/* The newest core allocates a device into a namespace; older ones into init_net. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define roe_compat_alloc_device(drv_struct, member, netns)		\
+({									\
+	struct drv_struct *__dev = ib_alloc_device(drv_struct, member);	\
+									\
+	if (__dev)							\
+		write_pnet(&__dev->member.coredev.rdma_net, netns);	\
+	__dev;								\
+})
+#else
+#define roe_compat_alloc_device(drv_struct, member, netns)		\
+	ib_alloc_device_with_net(drv_struct, member, netns)
+#endif
+
+/* .dellink of struct rdma_link_ops; older cores unregister the device themselves. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define ROE_COMPAT_DELLINK(function)
+#else
+#define ROE_COMPAT_DELLINK(function)	.dellink = (function),
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define ib_umem_get_va	ib_umem_get
+#endif
+
+int roe_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		  struct ib_udata *udata);
+int roe_cq_resize(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata);
+struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
+			      int access, struct ib_udata *udata);
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#define roe_compat_create_cq	roe_cq_create
+#else
+static inline int roe_compat_create_cq(struct ib_cq *ibcq,
+				       const struct ib_cq_init_attr *attr,
+				       struct uverbs_attr_bundle *attrs)
+{
+	return roe_cq_create(ibcq, attr, attrs ? &attrs->driver_udata : NULL);
+}
+#endif
+
+/* Ops tables say .resize_user_cq = roe_compat_resize_user_cq. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+static inline int roe_compat_resize_user_cq(struct ib_cq *ibcq, int cqe,
+					    struct ib_udata *udata)
+{
+	return cqe < 0 ? -EINVAL : roe_cq_resize(ibcq, cqe, udata);
+}
+
+#define resize_user_cq	resize_cq
+#else
+#define roe_compat_resize_user_cq	roe_cq_resize
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#define roe_compat_reg_user_mr	roe_mr_reg_user
+#else
+/* DMA handles steer a device's own bus traffic: there is none here. */
+static inline struct ib_mr *
+roe_compat_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
+		       int access, struct ib_dmah *dmah, struct ib_udata *udata)
+{
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
+	return roe_mr_reg_user(pd, start, length, iova, access, udata);
+}
+#endif
+
+#endif /* ROE_COMPAT_H */

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Completion queues: an array of struct ib_wc for kernel users, a shared ring
+ * of struct ib_uverbs_wc for processes, which poll it without a system call.
+ */
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include "cq.h"
+
+static_assert(sizeof(struct ib_uverbs_wc) == 48);
+
+/* IBV_WC_WITH_INV of libibverbs, which has no name in the kernel's headers. */
+#define USER_WC_WITH_INV	BIT(3)
+
+/* --- adding a completion --------------------------------------------------- */
+
+/*
+ * The user's flags agree with the kernel's in bits 0 and 1 only: "with
+ * invalidate" is another bit, and the other kernel bits mean something else in
+ * user space.
+ */
+static u32 user_wc_flags(int flags)
+{
+	u32 user = flags & (IB_WC_GRH | IB_WC_WITH_IMM);
+
+	if (flags & IB_WC_WITH_INVALIDATE)
+		user |= USER_WC_WITH_INV;
+	return user;
+}
+
+static void fill_user_wc(struct ib_uverbs_wc *uwc, const struct ib_wc *wc)
+{
+	*uwc = (struct ib_uverbs_wc) {
+		.wr_id		= wc->wr_id,
+		.status		= wc->status,
+		.opcode		= wc->opcode,
+		.vendor_err	= wc->vendor_err,
+		.byte_len	= wc->byte_len,
+		.qp_num		= wc->qp ? wc->qp->qp_num : 0,
+		.src_qp		= wc->src_qp,
+		.wc_flags	= user_wc_flags(wc->wc_flags),
+		.pkey_index	= wc->pkey_index,
+		.slid		= wc->slid,
+		.sl		= wc->sl,
+		.dlid_path_bits	= wc->dlid_path_bits,
+		.port_num	= wc->port_num,
+	};
+	if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
+		uwc->ex.invalidate_rkey = wc->ex.invalidate_rkey;
+	else
+		uwc->ex.imm_data = wc->ex.imm_data;
+}
+
+/* Completions in the ring that the user has not taken yet. */
+static u32 user_unpolled(struct roe_cq *cq)
+{
+	cq->user_cons = roe_ring_consumer(cq->ring, cq->user_cons);
+	return (cq->ring->prod - cq->user_cons) & cq->ring->mask;
+}
+
+static bool add_user(struct roe_cq *cq, const struct ib_wc *wc)
+{
+	if (user_unpolled(cq) == roe_ring_capacity(cq->ring))
+		return false;
+
+	fill_user_wc(roe_ring_next(cq->ring), wc);
+	roe_ring_publish(cq->ring);
+	return true;
+}
+
+static bool add_kernel(struct roe_cq *cq, const struct ib_wc *wc)
+{
+	if (cq->wc_prod - cq->wc_cons > cq->wc_mask)
+		return false;
+
+	cq->wc[cq->wc_prod++ & cq->wc_mask] = *wc;
+	return true;
+}
+
+/* An arm is good for one event; NEXT_COMP is the stronger one. */
+static bool take_arm(struct roe_cq *cq, const struct ib_wc *wc, bool solicited)
+{
+	if (wc->status != IB_WC_SUCCESS)
+		solicited = true;
+	if (!(cq->armed & IB_CQ_NEXT_COMP) &&
+	    !(cq->armed & IB_CQ_SOLICITED && solicited))
+		return false;
+
+	cq->armed = 0;
+	return true;
+}
+
+/**
+ * roe_cq_post - add a completion
+ * @cq: completion queue
+ * @wc: the completion, with the kernel's flags and values
+ * @solicited: the last packet of the message asked for an event
+ *
+ * Context: any; takes cq->lock, the QP's lock may be held.
+ * Return: what the caller owes, enum roe_cq_result.
+ */
+enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
+			       bool solicited)
+{
+	enum roe_cq_result result = ROE_CQ_OK;
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	if (cq->overrun) {
+		result = ROE_CQ_OVERRUN;
+	} else if (!(cq->ring ? add_user(cq, wc) : add_kernel(cq, wc))) {
+		cq->overrun = true;
+		schedule_work(&cq->error_work);
+		result = ROE_CQ_OVERRUN;
+	} else if (take_arm(cq, wc, solicited)) {
+		result = ROE_CQ_NOTIFY;
+	}
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return result;
+}
+ROE_EXPORT_FOR_TEST(roe_cq_post);
+
+/**
+ * roe_cq_notify - call the completion handler, once roe_cq_post() asked for it
+ * @cq: completion queue
+ *
+ * Context: any, no lock held: the handler may poll, arm and post.
+ */
+void roe_cq_notify(struct roe_cq *cq)
+{
+	if (cq->ib.comp_handler)
+		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+}
+ROE_EXPORT_FOR_TEST(roe_cq_notify);
+
+/* Event handlers may sleep, completions come in softirqs: hence a worker. */
+static void raise_error(struct work_struct *work)
+{
+	struct roe_cq *cq = container_of(work, struct roe_cq, error_work);
+	struct ib_event event = {
+		.device		= cq->ib.device,
+		.element.cq	= &cq->ib,
+		.event		= IB_EVENT_CQ_ERR,
+	};
+
+	ibdev_dbg(cq->ib.device, "CQ of %d entries overrun\n", cq->ib.cqe);
+	if (cq->ib.event_handler)
+		cq->ib.event_handler(&event, cq->ib.cq_context);
+}
+
+/* --- life ------------------------------------------------------------------ */
+
+static void init_common(struct roe_cq *cq)
+{
+	spin_lock_init(&cq->lock);
+	INIT_WORK(&cq->error_work, raise_error);
+}
+
+/**
+ * roe_cq_init_kernel - make a CQ for a kernel user
+ * @cq: zeroed
+ * @entries: completions it must hold, at least 1
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int roe_cq_init_kernel(struct roe_cq *cq, u32 entries)
+{
+	u32 slots = roundup_pow_of_two(entries);
+
+	init_common(cq);
+	cq->wc = kvcalloc(slots, sizeof(*cq->wc), GFP_KERNEL);
+	if (!cq->wc)
+		return -ENOMEM;
+
+	cq->wc_mask = slots - 1;
+	cq->ib.cqe = slots;
+	return 0;
+}
+ROE_EXPORT_FOR_TEST(roe_cq_init_kernel);
+
+/**
+ * roe_cq_init_user - make a CQ whose completions lie in a shared ring
+ * @cq: zeroed
+ * @entries: completions it must hold, at least 1
+ * @uctx: user context that may map the ring; NULL in KUnit
+ * @mi: how to map it; with @uctx only
+ *
+ * Return: 0 or a negative errno.
+ */
+int roe_cq_init_user(struct roe_cq *cq, u32 entries, struct ib_ucontext *uctx,
+		     struct mminfo *mi)
+{
+	struct roe_ring *ring;
+
+	init_common(cq);
+	ring = roe_ring_create(entries, sizeof(struct ib_uverbs_wc), uctx, mi);
+	if (IS_ERR(ring))
+		return PTR_ERR(ring);
+
+	cq->ring = ring;
+	cq->ib.cqe = roe_ring_capacity(ring);
+	return 0;
+}
+ROE_EXPORT_FOR_TEST(roe_cq_init_user);
+
+/**
+ * roe_cq_exit - give back what roe_cq_init_*() took
+ * @cq: no QP uses it any more
+ *
+ * Context: process: waits for an event that is being raised.
+ */
+void roe_cq_exit(struct roe_cq *cq)
+{
+	cancel_work_sync(&cq->error_work);
+	roe_ring_destroy(cq->ring);
+	kvfree(cq->wc);
+}
+ROE_EXPORT_FOR_TEST(roe_cq_exit);
+
+static struct ib_ucontext *udata_context(struct ib_udata *udata)
+{
+	return rdma_udata_to_uverbs_attr_bundle(udata)->context;
+}
+
+static int create_user(struct roe_cq *cq, u32 entries, struct ib_udata *udata)
+{
+	struct rxe_create_cq_resp resp = {};
+	int err;
+
+	if (udata->outlen < sizeof(resp))
+		return -EINVAL;
+
+	err = roe_cq_init_user(cq, entries, udata_context(udata), &resp.mi);
+	if (err)
+		return err;
+
+	err = ib_copy_to_udata(udata, &resp, sizeof(resp));
+	if (err)
+		roe_cq_exit(cq);
+	return err;
+}
+
+/**
+ * roe_cq_create - the create_cq verb
+ * @ibcq: zeroed, part of a struct roe_cq
+ * @attr: size and flags
+ * @udata: of a process, NULL for a kernel user
+ *
+ * Return: 0 or a negative errno.
+ */
+int roe_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		  struct ib_udata *udata)
+{
+	struct roe_cq *cq = roe_cq(ibcq);
+
+	if (attr->flags)
+		return -EOPNOTSUPP;
+	if (attr->cqe < 1 || attr->cqe > ROE_CQ_MAX_CQE)
+		return -EINVAL;
+
+	return udata ? create_user(cq, attr->cqe, udata) :
+		       roe_cq_init_kernel(cq, attr->cqe);
+}
+
+/**
+ * roe_cq_destroy - the destroy_cq verb
+ * @ibcq: the core has seen to it that no QP uses it
+ * @udata: not used
+ *
+ * Return: 0.
+ */
+int roe_cq_destroy(struct ib_cq *ibcq, struct ib_udata *udata)
+{
+	roe_cq_exit(roe_cq(ibcq));
+	return 0;
+}
+
+/**
+ * roe_cq_swap_ring - move the unpolled completions into a ring of another size
+ * @cq: a user's CQ
+ * @ring: new and empty
+ *
+ * Return: the old ring, to be destroyed; ERR_PTR(-EINVAL) if @ring is too small.
+ */
+struct roe_ring *roe_cq_swap_ring(struct roe_cq *cq, struct roe_ring *ring)
+{
+	struct roe_ring *old;
+	unsigned long flags;
+	u32 i, n;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	old = cq->ring;
+	n = user_unpolled(cq);
+	if (n > roe_ring_capacity(ring)) {
+		old = ERR_PTR(-EINVAL);
+		goto unlock;
+	}
+	for (i = 0; i < n; i++) {
+		memcpy(roe_ring_next(ring), roe_ring_slot(old, cq->user_cons + i),
+		       sizeof(struct ib_uverbs_wc));
+		roe_ring_publish(ring);
+	}
+	cq->ring = ring;
+	cq->user_cons = 0;
+	cq->ib.cqe = roe_ring_capacity(ring);
+unlock:
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return old;
+}
+ROE_EXPORT_FOR_TEST(roe_cq_swap_ring);
+
+/**
+ * roe_cq_resize - the resize_user_cq verb
+ * @ibcq: a user's CQ
+ * @cqe: completions it shall hold
+ * @udata: of the process
+ *
+ * The answer is written before anything changes: after an error the process goes
+ * on with the old ring.
+ *
+ * Return: 0 or a negative errno.
+ */
+int roe_cq_resize(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata)
+{
+	struct rxe_resize_cq_resp resp = {};
+	struct roe_ring *ring, *old;
+	int err;
+
+	if (cqe < 1 || cqe > ROE_CQ_MAX_CQE || !udata ||
+	    udata->outlen < sizeof(resp))
+		return -EINVAL;
+
+	ring = roe_ring_create(cqe, sizeof(struct ib_uverbs_wc),
+			       udata_context(udata), &resp.mi);
+	if (IS_ERR(ring))
+		return PTR_ERR(ring);
+
+	err = ib_copy_to_udata(udata, &resp, sizeof(resp));
+	if (err)
+		goto destroy_ring;
+
+	old = roe_cq_swap_ring(roe_cq(ibcq), ring);
+	if (IS_ERR(old)) {
+		err = PTR_ERR(old);
+		goto destroy_ring;
+	}
+	roe_ring_destroy(old);
+	return 0;
+
+destroy_ring:
+	roe_ring_destroy(ring);
+	return err;
+}
+
+/* --- use ------------------------------------------------------------------- */
+
+/**
+ * roe_cq_poll - the poll_cq verb, for kernel users
+ * @ibcq: a kernel user's CQ
+ * @num: most completions to take
+ * @wc: where to put them
+ *
+ * Context: any.
+ * Return: completions taken.
+ */
+int roe_cq_poll(struct ib_cq *ibcq, int num, struct ib_wc *wc)
+{
+	struct roe_cq *cq = roe_cq(ibcq);
+	unsigned long flags;
+	int n;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	for (n = 0; n < num && cq->wc_cons != cq->wc_prod; n++)
+		wc[n] = cq->wc[cq->wc_cons++ & cq->wc_mask];
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return n;
+}
+ROE_EXPORT_FOR_TEST(roe_cq_poll);
+
+/**
+ * roe_cq_arm - the req_notify_cq verb
+ * @ibcq: any CQ
+ * @notify: IB_CQ_SOLICITED or IB_CQ_NEXT_COMP, and IB_CQ_REPORT_MISSED_EVENTS
+ *
+ * Context: any.
+ * Return: 1 if missed events were asked about and the CQ is not empty, else 0.
+ */
+int roe_cq_arm(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
+{
+	struct roe_cq *cq = roe_cq(ibcq);
+	unsigned long flags;
+	bool missed = false;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	cq->armed |= notify & IB_CQ_SOLICITED_MASK;
+	if (notify & IB_CQ_REPORT_MISSED_EVENTS)
+		missed = cq->ring ? user_unpolled(cq) : cq->wc_prod != cq->wc_cons;
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return missed;
+}
+ROE_EXPORT_FOR_TEST(roe_cq_arm);

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Completion queues: order, overrun, arming, and a user's consumer index.
+ */
+#include <kunit/test.h>
+#include "../drivers/roe/cq.h"
+
+#define KERNEL_CQE	8
+#define USER_CQE	7
+
+struct cq_test {
+	struct roe_cq	kernel, user;
+	atomic_t	errors;
+};
+
+static void count_error(struct ib_event *event, void *context)
+{
+	struct cq_test *t = context;
+
+	if (event->event == IB_EVENT_CQ_ERR)
+		atomic_inc(&t->errors);
+}
+
+static int cq_test_init(struct kunit *test)
+{
+	struct cq_test *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+
+	if (!t)
+		return -ENOMEM;
+	test->priv = t;
+	t->kernel.ib.event_handler = count_error;
+	t->kernel.ib.cq_context = t;
+	t->user.ib.event_handler = count_error;
+	t->user.ib.cq_context = t;
+	KUNIT_ASSERT_EQ(test, roe_cq_init_kernel(&t->kernel, KERNEL_CQE), 0);
+	KUNIT_ASSERT_EQ(test, roe_cq_init_user(&t->user, USER_CQE, NULL, NULL), 0);
+	return 0;
+}
+
+static void cq_test_exit(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+
+	if (!t)
+		return;
+	roe_cq_exit(&t->kernel);
+	roe_cq_exit(&t->user);
+}
+
+static enum roe_cq_result post(struct roe_cq *cq, u64 wr_id)
+{
+	struct ib_wc wc = { .wr_id = wr_id };
+
+	return roe_cq_post(cq, &wc, false);
+}
+
+/* What the library does: read the element, then give the slot back. */
+static u64 user_poll(struct roe_cq *cq)
+{
+	struct rxe_queue_buf *buf = cq->ring->buf;
+	struct ib_uverbs_wc *wc = roe_ring_slot(cq->ring, buf->consumer_index);
+
+	buf->consumer_index = (buf->consumer_index + 1) & buf->index_mask;
+	return wc->wr_id;
+}
+
+static void cq_order(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	u64 posted = 0, polled = 0;
+	struct ib_wc wc[3];
+	int i, n;
+
+	while (polled < 50) {
+		for (i = 0; i < 4; i++)
+			KUNIT_ASSERT_EQ(test, post(&t->kernel, posted++), ROE_CQ_OK);
+		while ((n = roe_cq_poll(&t->kernel.ib, ARRAY_SIZE(wc), wc)))
+			for (i = 0; i < n; i++)
+				KUNIT_EXPECT_EQ(test, wc[i].wr_id, polled++);
+		KUNIT_EXPECT_EQ(test, polled, posted);
+	}
+}
+
+static void cq_user_order(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	u64 posted = 0, polled = 0;
+
+	while (polled < 50) {
+		while (posted - polled < USER_CQE)
+			KUNIT_ASSERT_EQ(test, post(&t->user, posted++), ROE_CQ_OK);
+		KUNIT_EXPECT_EQ(test, user_poll(&t->user), polled++);
+	}
+}
+
+static void check_overrun(struct kunit *test, struct roe_cq *cq, u32 room)
+{
+	struct cq_test *t = test->priv;
+	u32 i;
+
+	for (i = 0; i < room; i++)
+		KUNIT_EXPECT_EQ(test, post(cq, i), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP), 0);
+	for (i = 0; i < 3; i++) {
+		KUNIT_EXPECT_EQ(test, post(cq, room), ROE_CQ_OVERRUN);
+		flush_work(&cq->error_work);
+		KUNIT_EXPECT_EQ(test, atomic_read(&t->errors), 1);
+	}
+}
+
+static void cq_overrun(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct ib_wc wc[KERNEL_CQE + 1];
+
+	check_overrun(test, &t->kernel, KERNEL_CQE);
+	/* what was there can be polled; room again does not heal it */
+	KUNIT_EXPECT_EQ(test, roe_cq_poll(&t->kernel.ib, ARRAY_SIZE(wc), wc), KERNEL_CQE);
+	KUNIT_EXPECT_EQ(test, wc[KERNEL_CQE - 1].wr_id, KERNEL_CQE - 1);
+	KUNIT_EXPECT_EQ(test, post(&t->kernel, 0), ROE_CQ_OVERRUN);
+}
+
+static void cq_user_overrun(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+
+	check_overrun(test, &t->user, USER_CQE);
+	KUNIT_EXPECT_EQ(test, t->user.ring->prod, USER_CQE);
+}
+
+/* --- arming ---------------------------------------------------------------- */
+
+struct arm_case {
+	const char		*name;
+	int			arm[2];		/* in turn; 0: not */
+	enum ib_wc_status	status;
+	bool			solicited;
+	bool			notify;
+};
+
+static const struct arm_case arm_cases[] = {
+	{ "not armed", {}, IB_WC_SUCCESS, true, false },
+	{ "not armed, error", {}, IB_WC_WR_FLUSH_ERR, true, false },
+	{ "next", { IB_CQ_NEXT_COMP }, IB_WC_SUCCESS, false, true },
+	{ "solicited, not so", { IB_CQ_SOLICITED }, IB_WC_SUCCESS, false, false },
+	{ "solicited, so", { IB_CQ_SOLICITED }, IB_WC_SUCCESS, true, true },
+	{ "solicited, error", { IB_CQ_SOLICITED }, IB_WC_WR_FLUSH_ERR, false, true },
+	{ "next, then solicited", { IB_CQ_NEXT_COMP, IB_CQ_SOLICITED },
+	  IB_WC_SUCCESS, false, true },
+	{ "solicited, then next", { IB_CQ_SOLICITED, IB_CQ_NEXT_COMP },
+	  IB_WC_SUCCESS, false, true },
+};
+
+static void arm_desc(const struct arm_case *c, char *desc)
+{
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(arm, arm_cases, arm_desc);
+
+static void cq_arm(struct kunit *test)
+{
+	const struct arm_case *c = test->param_value;
+	struct cq_test *t = test->priv;
+	struct ib_wc wc = { .status = c->status };
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(c->arm) && c->arm[i]; i++)
+		KUNIT_EXPECT_EQ(test, roe_cq_arm(&t->kernel.ib, c->arm[i]), 0);
+	KUNIT_EXPECT_EQ(test, roe_cq_post(&t->kernel, &wc, c->solicited),
+			c->notify ? ROE_CQ_NOTIFY : ROE_CQ_OK);
+	if (c->notify)		/* one event for each arm */
+		KUNIT_EXPECT_EQ(test, roe_cq_post(&t->kernel, &wc, true), ROE_CQ_OK);
+}
+
+static void cq_missed_events(struct kunit *test)
+{
+	const int arm = IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS;
+	struct cq_test *t = test->priv;
+
+	KUNIT_EXPECT_EQ(test, roe_cq_arm(&t->kernel.ib, arm), 0);
+	KUNIT_EXPECT_EQ(test, post(&t->kernel, 0), ROE_CQ_NOTIFY);
+	KUNIT_EXPECT_GT(test, roe_cq_arm(&t->kernel.ib, arm), 0);
+	KUNIT_EXPECT_EQ(test, roe_cq_arm(&t->kernel.ib, IB_CQ_NEXT_COMP), 0);
+}
+
+/* --- a user's ring --------------------------------------------------------- */
+
+/* librxe before v55 leaves its consumer index ahead of the producer. */
+static void cq_consumer_ahead(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	u32 ahead, i;
+
+	for (ahead = 1; ahead <= USER_CQE; ahead++) {
+		for (i = 0; i < 4 * USER_CQE; i++) {
+			struct roe_ring *ring = t->user.ring;
+
+			ring->buf->consumer_index = (ring->prod + ahead) & ring->mask;
+			KUNIT_ASSERT_NE(test, post(&t->user, i), ROE_CQ_OVERRUN);
+		}
+	}
+	KUNIT_EXPECT_FALSE(test, t->user.overrun);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->errors), 0);
+}
+
+static void cq_user_translate(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct ib_wc wc = {
+		.wr_id		= 0x1122334455667788ULL,
+		.status		= IB_WC_LOC_PROT_ERR,
+		.opcode		= IB_WC_RECV,
+		.byte_len	= 4096,
+		.src_qp		= 7,
+		.ex.invalidate_rkey = 0x1234,
+		.wc_flags	= IB_WC_GRH | IB_WC_WITH_INVALIDATE | IB_WC_IP_CSUM_OK |
+				  IB_WC_WITH_SMAC | IB_WC_WITH_VLAN |
+				  IB_WC_WITH_NETWORK_HDR_TYPE,
+	};
+	const struct ib_uverbs_wc *uwc = roe_ring_slot(t->user.ring, 0);
+
+	roe_cq_post(&t->user, &wc, false);
+	KUNIT_EXPECT_EQ(test, uwc->wr_id, wc.wr_id);
+	KUNIT_EXPECT_EQ(test, uwc->status, IB_WC_LOC_PROT_ERR);
+	KUNIT_EXPECT_EQ(test, uwc->opcode, 128);
+	KUNIT_EXPECT_EQ(test, uwc->byte_len, 4096);
+	KUNIT_EXPECT_EQ(test, uwc->src_qp, 7);
+	KUNIT_EXPECT_EQ(test, uwc->qp_num, 0);
+	KUNIT_EXPECT_EQ(test, uwc->ex.invalidate_rkey, 0x1234);
+	KUNIT_EXPECT_EQ(test, uwc->wc_flags, BIT(0) | BIT(3));
+}
+
+static void cq_resize(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct roe_ring *ring, *old;
+	u64 i;
+
+	for (i = 0; i < 10; i++) {	/* unpolled: 5 to 9, over the wrap */
+		post(&t->user, i);
+		if (i < 5)
+			user_poll(&t->user);
+	}
+
+	ring = roe_ring_create(3, sizeof(struct ib_uverbs_wc), NULL, NULL);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(ring));
+	old = roe_cq_swap_ring(&t->user, ring);
+	KUNIT_EXPECT_TRUE(test, IS_ERR(old) && PTR_ERR(old) == -EINVAL);
+	roe_ring_destroy(ring);
+
+	ring = roe_ring_create(15, sizeof(struct ib_uverbs_wc), NULL, NULL);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(ring));
+	old = roe_cq_swap_ring(&t->user, ring);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(old));
+	roe_ring_destroy(old);
+	KUNIT_EXPECT_EQ(test, t->user.ib.cqe, 15);
+	KUNIT_EXPECT_EQ(test, ring->buf->producer_index, 5);
+
+	for (; i < 20; i++)
+		KUNIT_EXPECT_EQ(test, post(&t->user, i), ROE_CQ_OK);
+	for (i = 5; i < 20; i++)
+		KUNIT_EXPECT_EQ(test, user_poll(&t->user), i);
+}
+
+static struct kunit_case cq_cases[] = {
+	KUNIT_CASE(cq_order),
+	KUNIT_CASE(cq_user_order),
+	KUNIT_CASE(cq_overrun),
+	KUNIT_CASE(cq_user_overrun),
+	KUNIT_CASE_PARAM(cq_arm, arm_gen_params),
+	KUNIT_CASE(cq_missed_events),
+	KUNIT_CASE(cq_consumer_ahead),
+	KUNIT_CASE(cq_user_translate),
+	KUNIT_CASE(cq_resize),
+	{}
+};
+
+static struct kunit_suite cq_suite = {
+	.name		= "roe_cq",
+	.init		= cq_test_init,
+	.exit		= cq_test_exit,
+	.test_cases	= cq_cases,
+};
+
+kunit_test_suite(cq_suite);

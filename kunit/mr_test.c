@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Memory regions: the access check as a table, and copying against a flat model.
+ */
+#include <kunit/test.h>
+#include <linux/prandom.h>
+#include <linux/rcupdate.h>
+#include "../drivers/roe/mr.h"
+
+#define IOVA	0x7f0000001000ULL
+#define LENGTH	0x3000ULL
+
+struct mr_test {
+	struct roe_keys	keys;
+	struct ib_pd	pd, other_pd;
+	struct roe_mr	*mr;
+};
+
+static struct roe_mr *make_mr(struct kunit *test, enum roe_mr_type type, u32 max_ext)
+{
+	struct mr_test *t = test->priv;
+	struct roe_mr *mr = kunit_kzalloc(test, sizeof(*mr), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, mr);
+	mr->ext = kunit_kcalloc(test, max_ext, sizeof(*mr->ext), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, mr->ext);
+	mr->max_ext = max_ext;
+	mr->type = type;
+	mr->state = type == ROE_MR_FAST ? ROE_MR_FREE : ROE_MR_VALID;
+	mr->ib.pd = &t->pd;
+	KUNIT_ASSERT_EQ(test, roe_mr_publish(&t->keys, mr), 0);
+	return mr;
+}
+
+static int mr_test_init(struct kunit *test)
+{
+	struct mr_test *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+
+	if (!t)
+		return -ENOMEM;
+	roe_keys_init(&t->keys);
+	test->priv = t;
+	t->mr = make_mr(test, ROE_MR_USER, 1);
+	t->mr->iova = IOVA;
+	t->mr->length = LENGTH;
+	return 0;
+}
+
+static void mr_test_exit(struct kunit *test)
+{
+	struct mr_test *t = test->priv;
+
+	if (t)
+		roe_keys_destroy(&t->keys);
+}
+
+static bool allowed(struct mr_test *t, const struct ib_pd *pd, u32 key, int access,
+		    u64 va, u64 len)
+{
+	bool found;
+
+	rcu_read_lock();
+	found = roe_mr_get(&t->keys, pd, key, access, va, len);
+	rcu_read_unlock();
+	return found;
+}
+
+/* --- access check ---------------------------------------------------------- */
+
+struct range_case {
+	const char	*name;
+	u64		va, len;
+	bool		ok;
+};
+
+static const struct range_case range_cases[] = {
+	{ "all of it",			IOVA, LENGTH, true },
+	{ "first byte",			IOVA, 1, true },
+	{ "last byte",			IOVA + LENGTH - 1, 1, true },
+	{ "nothing, at the start",	IOVA, 0, true },
+	{ "nothing, at the end",	IOVA + LENGTH, 0, true },
+	{ "one byte too long",		IOVA, LENGTH + 1, false },
+	{ "one byte in front",		IOVA - 1, 1, false },
+	{ "from in front into it",	IOVA - 1, 2, false },
+	{ "one byte behind",		IOVA + LENGTH, 1, false },
+	{ "over the end",		IOVA + LENGTH - 1, 2, false },
+	{ "nothing, behind the end",	IOVA + LENGTH + 1, 0, false },
+	{ "end wraps to the start",	IOVA, 0 - LENGTH, false },
+	{ "end wraps into it",		IOVA + 1, U64_MAX, false },
+	{ "all addresses",		0, U64_MAX, false },
+	{ "last address",		U64_MAX, 1, false },
+	{ "last address, wrapping",	U64_MAX, U64_MAX, false },
+	{ "length 2^63",		IOVA, BIT_ULL(63), false },
+};
+
+static void range_desc(const struct range_case *c, char *desc)
+{
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(range, range_cases, range_desc);
+
+static void mr_range(struct kunit *test)
+{
+	const struct range_case *c = test->param_value;
+	struct mr_test *t = test->priv;
+
+	KUNIT_EXPECT_EQ(test, allowed(t, &t->pd, t->mr->key, 0, c->va, c->len), c->ok);
+}
+
+/* An MR that ends with the address space. */
+static void mr_range_top(struct kunit *test)
+{
+	struct mr_test *t = test->priv;
+	u32 key = t->mr->key;
+
+	t->mr->iova = 0 - LENGTH;
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, key, 0, 0 - LENGTH, LENGTH));
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, key, 0, U64_MAX, 1));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, key, 0, U64_MAX, 2));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, key, 0, 0, 1));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, key, 0, 0 - LENGTH, LENGTH + 1));
+}
+
+/* Every set of rights against every set of needs. */
+static void mr_access(struct kunit *test)
+{
+	struct mr_test *t = test->priv;
+	int has, need;
+
+	for (has = 0; has < 0x20; has++) {
+		t->mr->access = has;
+		for (need = 0; need < 0x20; need++)
+			KUNIT_EXPECT_EQ_MSG(test,
+					    allowed(t, &t->pd, t->mr->key, need, IOVA, 1),
+					    !(need & ~has), "has %#x, needs %#x", has, need);
+	}
+}
+
+/* One wrong bit anywhere in the key, stale key bytes among them. */
+static void mr_key(struct kunit *test)
+{
+	struct mr_test *t = test->priv;
+	int bit;
+
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, t->mr->key, 0, IOVA, 1));
+	for (bit = 0; bit < 32; bit++)
+		KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, t->mr->key ^ BIT(bit), 0,
+						 IOVA, 1));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, 0, 0, IOVA, 1));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->other_pd, t->mr->key, 0, IOVA, 1));
+	KUNIT_EXPECT_EQ(test, t->mr->ib.lkey, t->mr->key);
+	KUNIT_EXPECT_EQ(test, t->mr->ib.rkey, t->mr->key);
+}
+
+static void mr_dead(struct kunit *test)
+{
+	struct mr_test *t = test->priv;
+	u32 key = t->mr->key;
+
+	roe_mr_unpublish(t->mr);
+	KUNIT_EXPECT_EQ(test, t->mr->state, ROE_MR_DEAD);
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, key, 0, IOVA, 1));
+	KUNIT_EXPECT_NE(test, make_mr(test, ROE_MR_USER, 1)->key >> 8, key >> 8);
+}
+
+/* --- extents --------------------------------------------------------------- */
+
+static void mr_merge(struct kunit *test)
+{
+	struct roe_mr *mr = make_mr(test, ROE_MR_USER, 2);
+	u8 *mem = kunit_kzalloc(test, 64, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, mem);
+	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem, 0), 0);
+	KUNIT_EXPECT_EQ(test, mr->nr_ext, 0);
+	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem, 8), 0);
+	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem + 8, 8), 0);
+	KUNIT_EXPECT_EQ(test, mr->nr_ext, 1);
+	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem + 32, 8), 0);
+	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem + 40, 8), 0);
+	KUNIT_EXPECT_EQ(test, mr->nr_ext, 2);
+	KUNIT_EXPECT_EQ(test, mr->ext[1].off, 16);
+	KUNIT_EXPECT_EQ(test, mr->ext_bytes, 32);
+	/* full, but what continues the last one needs no room */
+	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem, 8), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem + 48, 8), 0);
+	KUNIT_EXPECT_EQ(test, mr->ext_bytes, 40);
+}
+
+#define WALK_MEM	4096
+#define WALK_EXTENTS	32
+#define WALK_ROUNDS	2000
+
+struct walk_test {
+	u8	mem[WALK_MEM];		/* what the extents lie in */
+	u8	flat[WALK_MEM];		/* the same bytes, in MR order */
+	u8	src[WALK_MEM], dst[WALK_MEM];
+};
+
+/* Extents of random sizes with random gaps, the flat model beside them. */
+static void fill_walk(struct kunit *test, struct rnd_state *rnd, struct roe_mr *mr,
+		      struct walk_test *w)
+{
+	u32 pos = 0, i;
+
+	prandom_bytes_state(rnd, w->mem, sizeof(w->mem));
+	for (i = 0; i < WALK_EXTENTS; i++) {
+		u32 len = 1 + prandom_u32_state(rnd) % 90;
+
+		pos += prandom_u32_state(rnd) % 3;
+		memcpy(w->flat + mr->ext_bytes, w->mem + pos, len);
+		KUNIT_ASSERT_EQ(test, roe_mr_add_extent(mr, w->mem + pos, len), 0);
+		pos += len;
+	}
+	mr->base = prandom_u32_state(rnd) % 64;
+	mr->iova = IOVA + mr->base;
+	mr->length = mr->ext_bytes - mr->base;
+}
+
+static void write_pieces(struct rnd_state *rnd, struct roe_mr *mr, u32 at, u8 *src,
+			 u32 len)
+{
+	u32 cut = prandom_u32_state(rnd) % (len + 1);
+	u32 skip = prandom_u32_state(rnd) % 8;
+	struct kvec vec[] = {
+		{ src, 0 },
+		{ src, cut },
+		{ src, 0 },
+		{ src + cut, WALK_MEM - cut },
+	};
+
+	if (skip > len)
+		skip = 0;
+	roe_mr_write_vec(mr, mr->iova + at + skip, vec, ARRAY_SIZE(vec), skip,
+			 len - skip);
+	roe_mr_write(mr, mr->iova + at, src, skip);
+}
+
+static void mr_walk(struct kunit *test)
+{
+	struct walk_test *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	struct roe_mr *mr = make_mr(test, ROE_MR_USER, WALK_EXTENTS);
+	u32 round, i, gaps = 0, seed = get_random_u32();
+	struct rnd_state rnd;
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	kunit_info(test, "seed %#x\n", seed);
+	prandom_seed_state(&rnd, seed);
+	fill_walk(test, &rnd, mr, w);
+
+	for (round = 0; round < WALK_ROUNDS; round++) {
+		u32 at = prandom_u32_state(&rnd) % (mr->length + 1);
+		u32 len = prandom_u32_state(&rnd) % (mr->length - at + 1);
+		u8 *model = w->flat + mr->base + at;
+
+		roe_mr_read(mr, mr->iova + at, w->dst, len);
+		KUNIT_ASSERT_EQ_MSG(test, memcmp(w->dst, model, len), 0,
+				    "read of %u at %u", len, at);
+		prandom_bytes_state(&rnd, w->src, len);
+		write_pieces(&rnd, mr, at, w->src, len);
+		memcpy(model, w->src, len);
+	}
+	/* every byte of the model is in its place */
+	for (i = 0; i < mr->nr_ext; i++) {
+		u64 end = i + 1 < mr->nr_ext ? mr->ext[i + 1].off : mr->ext_bytes;
+
+		gaps += i && mr->ext[i].addr != mr->ext[i - 1].addr;
+		KUNIT_EXPECT_EQ(test, memcmp(mr->ext[i].addr, w->flat + mr->ext[i].off,
+					     end - mr->ext[i].off), 0);
+	}
+	KUNIT_EXPECT_GT(test, gaps, 0);
+}
+
+static void mr_word(struct kunit *test)
+{
+	struct roe_mr *mr = make_mr(test, ROE_MR_USER, 2);
+	u8 *mem = kunit_kzalloc(test, 64, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, mem);
+	roe_mr_add_extent(mr, mem, 12);
+	roe_mr_add_extent(mr, mem + 28, 12);
+	mr->iova = IOVA;
+	mr->length = 24;
+	KUNIT_EXPECT_PTR_EQ(test, (u8 *)roe_mr_word(mr, IOVA), mem);
+	KUNIT_EXPECT_NULL(test, roe_mr_word(mr, IOVA + 4));	/* VA not aligned */
+	KUNIT_EXPECT_NULL(test, roe_mr_word(mr, IOVA + 8));	/* straddles */
+	KUNIT_EXPECT_PTR_EQ(test, (u8 *)roe_mr_word(mr, IOVA + 16), mem + 32);
+	mr->base = 4;
+	KUNIT_EXPECT_NULL(test, roe_mr_word(mr, IOVA));		/* memory not aligned */
+}
+
+/* --- fast registration ----------------------------------------------------- */
+
+static struct roe_mr *make_fast(struct kunit *test, void *mem, u32 len)
+{
+	struct roe_mr *mr = make_mr(test, ROE_MR_FAST, 1);
+
+	KUNIT_ASSERT_EQ(test, roe_mr_add_extent(mr, mem, len), 0);
+	mr->ib.iova = IOVA;
+	mr->ib.length = len;
+	return mr;
+}
+
+static void mr_fast_reg(struct kunit *test)
+{
+	struct mr_test *t = test->priv;
+	u64 mem = 0x0123456789abcdefULL;
+	struct roe_mr *mr = make_fast(test, &mem, sizeof(mem));
+	u32 old = mr->key, key = old ^ 0x55;
+	int bit;
+
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, old, 0, IOVA, 1));
+	for (bit = 8; bit < 32; bit++)
+		KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key ^ BIT(bit), 0),
+				-EINVAL);
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->other_pd, mr, key, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, IB_ACCESS_REMOTE_WRITE),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, t->mr, t->mr->key, 0), -EINVAL);
+
+	mr->ib.length++;	/* more than the pages have */
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, 0), -EINVAL);
+	mr->ib.length--;
+
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, IB_ACCESS_REMOTE_READ), 0);
+	KUNIT_EXPECT_EQ(test, mr->ib.rkey, key);
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, old, 0, IOVA, 1));
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, key, IB_ACCESS_REMOTE_READ, IOVA, 8));
+	/* registered already */
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, 0), -EINVAL);
+}
+
+static void mr_invalidate(struct kunit *test)
+{
+	struct mr_test *t = test->priv;
+	u64 mem = 1, value = 2;
+	struct roe_mr *mr = make_fast(test, &mem, sizeof(mem));
+	u32 key = mr->key;
+
+	KUNIT_ASSERT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, 0), 0);
+	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->other_pd, key), -EINVAL);
+	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, key ^ 1), -EINVAL);
+	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, key ^ 0x100), -EINVAL);
+	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, t->mr->key), -EINVAL);
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, key, 0, IOVA, 8));
+
+	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, key), 0);
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, key, 0, IOVA, 8));
+
+	/* who had found it before gets nothing any more */
+	roe_mr_write(mr, IOVA, &value, sizeof(value));
+	KUNIT_EXPECT_EQ(test, mem, 1);
+	roe_mr_read(mr, IOVA, &value, sizeof(value));
+	KUNIT_EXPECT_EQ(test, value, 0);
+	KUNIT_EXPECT_NULL(test, roe_mr_word(mr, IOVA));
+
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key ^ 1, 0), 0);
+	roe_mr_unpublish(mr);
+	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, key ^ 1), -EINVAL);
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, 0), -EINVAL);
+}
+
+static struct kunit_case mr_cases[] = {
+	KUNIT_CASE_PARAM(mr_range, range_gen_params),
+	KUNIT_CASE(mr_range_top),
+	KUNIT_CASE(mr_access),
+	KUNIT_CASE(mr_key),
+	KUNIT_CASE(mr_dead),
+	KUNIT_CASE(mr_merge),
+	KUNIT_CASE(mr_walk),
+	KUNIT_CASE(mr_word),
+	KUNIT_CASE(mr_fast_reg),
+	KUNIT_CASE(mr_invalidate),
+	{}
+};
+
+static struct kunit_suite mr_suite = {
+	.name		= "roe_mr",
+	.init		= mr_test_init,
+	.exit		= mr_test_exit,
+	.test_cases	= mr_cases,
+};
+
+kunit_test_suite(mr_suite);
