@@ -28,7 +28,7 @@ static void test_device(void)
 	      "limits are useful: %d QPs, %d WRs, %d SGEs, %d CQEs, %d READs",
 	      a->max_qp, a->max_qp_wr, a->max_sge, a->max_cqe,
 	      a->max_qp_rd_atom);
-	rt_ok(RT_EQ(a->phys_port_cnt, 1) && RT_EQ(a->max_pkeys, 1) &&
+	rt_ok(RT_EQ(a->phys_port_cnt, 1) && RT_EQ(a->max_pkeys, dev->port.pkey_tbl_len) &&
 	      RT_CHECK(a->node_guid) && RT_CHECK(a->sys_image_guid) &&
 	      RT_CHECK(a->page_size_cap & 4096) &&
 	      RT_EQ(a->atomic_cap, IBV_ATOMIC_HCA),
@@ -238,9 +238,6 @@ static void test_modify(void)
 	bad = rts;
 	bad.max_rd_atomic = 255;
 	ok = ok && modify_refused(&q, &bad, rts_mask);
-	bad = rts;
-	bad.timeout = 77;
-	ok = ok && RT_EQ(rt_state(&q), IBV_QPS_RTR);
 	rt_ok(ok, "RTR to RTS refuses bad masks and values");
 
 	ok = RT_EQ(ibv_modify_qp(q.qp, &rts, rts_mask), 0) &&

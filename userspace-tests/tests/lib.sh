@@ -206,7 +206,7 @@ link_del()
 veth()
 {
 	ip link add "$1" type veth peer name "$2" || return
-	netdevs+=("$1")
+	netdevs+=("$1" "$2")
 	no_dad "$1"
 	no_dad "$2"
 	ip link set "$1" mtu 9000 up
