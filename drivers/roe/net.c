@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * A network namespace with roe devices: hooks that take packets, sockets that
+ * reserve port 4791 and are the slow path.
+ *
+ * The hook sits in LOCAL_IN behind the firewall (priority INT_MAX). What it does
+ * not take goes on to UDP: to our socket, or to rdma_rxe's where that was first.
+ */
+#include <linux/if_arp.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/mutex.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
+#include <linux/rculist.h>
+#include <linux/udp.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include <net/netfilter/nf_conntrack.h>
+#include <net/netns/generic.h>
+#include <net/udp_tunnel.h>
+#include <net/xfrm.h>
+#include <roe/wire.h>
+#include "net.h"
+#include "stats.h"
+
+struct roe_net {
+	struct list_head	devices;	/* RCU; net_lock on change */
+	struct socket		*sock4, *sock6;	/* NULL: port taken, or no IPv6 */
+};
+
+static unsigned int roe_net_id __read_mostly;
+
+/* Devices coming and going: serialises all changes of all namespaces. */
+static DEFINE_MUTEX(net_lock);
+
+static struct roe_net *roe_net(const struct net *net)
+{
+	return net_generic(net, roe_net_id);
+}
+
+/**
+ * roe_net_device() - whom to blame for a packet without a QP
+ * @net: namespace
+ * @ndev: where the packet came in
+ *
+ * RCU read-side section, in which the result is valid.
+ *
+ * Return: the device on @ndev, otherwise any of the namespace, or NULL.
+ */
+struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev)
+{
+	struct roe_dev *dev, *any = NULL;
+
+	list_for_each_entry_rcu(dev, &roe_net(net)->devices, net_entry) {
+		if (dev->ndev == ndev)
+			return dev;
+		any = dev;
+	}
+	return any;
+}
+
+static bool to_our_port(const struct sk_buff *skb)
+{
+	const struct udphdr *udp;
+	struct udphdr buf;
+
+	udp = skb_header_pointer(skb, skb_transport_offset(skb), sizeof(buf), &buf);
+	return udp && udp->dest == htons(ROE_UDP_PORT);
+}
+
+/*
+ * conntrack confirms a flow in a LOCAL_IN hook that may run behind ours; to
+ * steal the first packet would leave the flow NEW for ever (datapath.md 3.4).
+ * That packet takes the slow path.
+ */
+static bool unconfirmed(const struct sk_buff *skb)
+{
+	enum ip_conntrack_info info;
+	const struct nf_conn *ct = nf_ct_get(skb, &info);
+
+	return ct && !nf_ct_is_confirmed(ct);
+}
+
+static unsigned int take(struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	enum roe_rx_verdict verdict;
+
+	/* A superpacket of somebody's GRO: UDP cuts it up for our socket. */
+	if (skb_is_gso(skb) || unconfirmed(skb))
+		return NF_ACCEPT;
+
+	/* NFQUEUE reinjects from process context with softirqs enabled. */
+	local_bh_disable();
+	verdict = roe_receive_skb(state->net, skb);
+	local_bh_enable();
+	if (verdict != ROE_RX_TAKEN)
+		return NF_ACCEPT;
+
+	consume_skb(skb);
+	return NF_STOLEN;
+}
+
+static unsigned int hook_v4(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	const struct iphdr *ip = ip_hdr(skb);
+
+	if (ip->protocol != IPPROTO_UDP || ip->ihl != 5 || !to_our_port(skb))
+		return NF_ACCEPT;
+	/* For parity with UDP: a policy may demand IPsec. */
+	if (!xfrm4_policy_check(NULL, XFRM_POLICY_IN, skb))
+		return NF_DROP;
+	return take(skb, state);
+}
+
+static unsigned int hook_v6(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	if (ipv6_hdr(skb)->nexthdr != IPPROTO_UDP || !to_our_port(skb))
+		return NF_ACCEPT;
+	if (!xfrm6_policy_check(NULL, XFRM_POLICY_IN, skb))
+		return NF_DROP;
+	return take(skb, state);
+}
+
+static const struct nf_hook_ops hooks[] = {
+	{
+		.hook		= hook_v4,
+		.pf		= NFPROTO_IPV4,
+		.hooknum	= NF_INET_LOCAL_IN,
+		.priority	= INT_MAX,
+	},
+	{
+		.hook		= hook_v6,
+		.pf		= NFPROTO_IPV6,
+		.hooknum	= NF_INET_LOCAL_IN,
+		.priority	= INT_MAX,
+	},
+};
+
+/* The slow path: skb->data at the UDP header; nobody behind us wants the packet. */
+static int encap_rcv(struct sock *sk, struct sk_buff *skb)
+{
+	struct net *net = sock_net(sk);
+	enum roe_rx_verdict verdict;
+
+	local_bh_disable();
+	__skb_push(skb, -skb_network_offset(skb));
+	verdict = roe_receive_skb(net, skb);
+	if (verdict != ROE_RX_TAKEN)
+		roe_stat_inc(roe_net_device(net, skb->dev),
+			     verdict == ROE_RX_FOREIGN ? ROE_STAT_RX_NO_QP :
+							 ROE_STAT_RX_MALFORMED);
+	local_bh_enable();
+
+	if (verdict == ROE_RX_TAKEN)
+		consume_skb(skb);
+	else
+		kfree_skb(skb);
+	return 0;
+}
+
+static struct socket *open_socket(struct net *net, bool v6)
+{
+	struct udp_port_cfg port = {
+		.family			= v6 ? AF_INET6 : AF_INET,
+		.local_udp_port		= htons(ROE_UDP_PORT),
+		.ipv6_v6only		= v6,
+	};
+	struct udp_tunnel_sock_cfg tunnel = {
+		.encap_type	= 1,
+		.encap_rcv	= encap_rcv,
+	};
+	struct socket *sock;
+	int err;
+
+	err = udp_sock_create(net, &port, &sock);
+	if (!err) {
+		roe_compat_setup_udp_tunnel_sock(net, sock, &tunnel);
+		return sock;
+	}
+	if (err == -EADDRINUSE)
+		pr_info("UDP port %u over IPv%u is in use (rdma_rxe?): going on with the netfilter hook alone\n",
+			ROE_UDP_PORT, v6 ? 6 : 4);
+	else if (!v6 || err != -EAFNOSUPPORT)
+		pr_info("no socket on UDP port %u over IPv%u (error %d): going on with the netfilter hook alone\n",
+			ROE_UDP_PORT, v6 ? 6 : 4, err);
+	return NULL;
+}
+
+static void close_socket(struct socket *sock)
+{
+	if (sock)
+		roe_compat_udp_tunnel_sock_release(sock);
+}
+
+static int open_net(struct net *net, struct roe_net *rn)
+{
+	int err;
+
+	err = nf_register_net_hooks(net, hooks, ARRAY_SIZE(hooks));
+	if (err) {
+		pr_err("cannot hook into netfilter (error %d)\n", err);
+		return err;
+	}
+	rn->sock4 = open_socket(net, false);
+	rn->sock6 = open_socket(net, true);
+	return 0;
+}
+
+static void close_net(struct net *net, struct roe_net *rn)
+{
+	nf_unregister_net_hooks(net, hooks, ARRAY_SIZE(hooks));
+	close_socket(rn->sock4);
+	close_socket(rn->sock6);
+	rn->sock4 = NULL;
+	rn->sock6 = NULL;
+}
+
+/**
+ * roe_net_add() - packets of the namespace may reach this device
+ * @dev: device with @dev->net and @dev->ndev
+ *
+ * Return: 0 or a negative errno, which was logged.
+ */
+int roe_net_add(struct roe_dev *dev)
+{
+	struct roe_net *rn = roe_net(dev->net);
+	int err = 0;
+
+	mutex_lock(&net_lock);
+	if (list_empty(&rn->devices))
+		err = open_net(dev->net, rn);
+	if (!err)
+		list_add_tail_rcu(&dev->net_entry, &rn->devices);
+	mutex_unlock(&net_lock);
+	return err;
+}
+
+/**
+ * roe_net_del() - undo roe_net_add()
+ * @dev: device
+ *
+ * On return no hook and no socket is running that could have seen @dev: a
+ * removed hook may still be at work (datapath.md 3.3).
+ */
+void roe_net_del(struct roe_dev *dev)
+{
+	struct roe_net *rn = roe_net(dev->net);
+
+	mutex_lock(&net_lock);
+	list_del_rcu(&dev->net_entry);
+	if (list_empty(&rn->devices))
+		close_net(dev->net, rn);
+	mutex_unlock(&net_lock);
+	synchronize_net();
+}
+
+static int __net_init init_net_data(struct net *net)
+{
+	INIT_LIST_HEAD(&roe_net(net)->devices);
+	return 0;
+}
+
+/* Nothing to do at the end: link.c has removed the devices before. */
+static struct pernet_operations net_ops = {
+	.init	= init_net_data,
+	.id	= &roe_net_id,
+	.size	= sizeof(struct roe_net),
+};
+
+int __init roe_net_init(void)
+{
+	return register_pernet_subsys(&net_ops);
+}
+
+void roe_net_exit(void)
+{
+	unregister_pernet_subsys(&net_ops);
+}

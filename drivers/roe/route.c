@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The way of a QP's packets: one cached route per QP and CPU.
+ */
+#include <linux/in.h>
+#include <linux/ipv6.h>
+#include <linux/random.h>
+#include <net/inet_ecn.h>
+#include <net/ip6_fib.h>
+#include <net/ip6_route.h>
+#include <net/route.h>
+#include <roe/wire.h>
+#include "net.h"
+
+/**
+ * roe_path_init() - prepare the path of a QP
+ * @path: path without an address vector
+ * @gfp: how to allocate
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int roe_path_init(struct roe_path *path, gfp_t gfp)
+{
+	/* Peers behind a NAT may see IDs of many QPs: start anywhere. */
+	path->ip_id = get_random_u32();
+	return dst_cache_init(&path->dst, gfp);
+}
+
+/**
+ * roe_path_destroy() - give cached routes back
+ * @path: path that nobody uses any more
+ */
+void roe_path_destroy(struct roe_path *path)
+{
+	dst_cache_destroy(&path->dst);
+}
+
+/**
+ * roe_path_reset() - forget cached routes
+ * @path: path whose address vector changed
+ */
+void roe_path_reset(struct roe_path *path)
+{
+	dst_cache_reset(&path->dst);
+}
+
+static struct dst_entry *lookup_v4(struct net *net, const struct roe_av *av, int oif)
+{
+	struct flowi4 fl4 = {
+		.flowi4_oif = oif,
+		.flowi4_proto = IPPROTO_UDP,
+		.daddr = av->daddr.s6_addr32[3],
+		.saddr = av->saddr.s6_addr32[3],
+		.fl4_sport = av->sport,
+		.fl4_dport = htons(ROE_UDP_PORT),
+	};
+	struct rtable *rt;
+
+	roe_compat_flowi4_set_dsfield(&fl4, av->tclass);
+	rt = ip_route_output_flow(net, &fl4, NULL);
+	return IS_ERR(rt) ? NULL : &rt->dst;
+}
+
+static bool local_v4(const struct dst_entry *dst)
+{
+	return container_of(dst, struct rtable, dst)->rt_flags & RTCF_LOCAL;
+}
+
+static struct dst_entry *lookup_v6(struct net *net, const struct roe_av *av, int oif)
+{
+	struct flowi6 fl6 = {
+		.flowi6_oif = oif,
+		.flowi6_proto = IPPROTO_UDP,
+		.flowlabel = ip6_make_flowinfo(av->tclass, cpu_to_be32(av->flow_label)),
+		.daddr = av->daddr,
+		.saddr = av->saddr,
+		.fl6_sport = av->sport,
+		.fl6_dport = htons(ROE_UDP_PORT),
+	};
+	struct dst_entry *dst;
+
+	/* A netdev has an EUI-64 GID even where ipv6.disable=1 left no tables. */
+	if (!ipv6_mod_enabled())
+		return NULL;
+	dst = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
+	return IS_ERR(dst) ? NULL : dst;
+}
+
+static bool local_v6(const struct dst_entry *dst)
+{
+	return container_of(dst, struct rt6_info, dst)->rt6i_flags & RTF_LOCAL;
+}
+
+/*
+ * A device belongs to its netdev, so packets leave there whatever the metrics
+ * of other routes say. But the way to an address of this host is lo, which no
+ * lookup bound to the netdev finds; link-local addresses mean nothing without
+ * an interface.
+ */
+static struct dst_entry *lookup(struct roe_dev *dev, const struct roe_av *av)
+{
+	struct dst_entry *dst;
+
+	if (!av->v6) {
+		dst = lookup_v4(dev->net, av, 0);
+		if (dst && local_v4(dst))
+			return dst;
+		dst_release(dst);
+		return lookup_v4(dev->net, av, dev->ndev->ifindex);
+	}
+
+	if (!(ipv6_addr_type(&av->daddr) & (IPV6_ADDR_LINKLOCAL | IPV6_ADDR_MULTICAST))) {
+		dst = lookup_v6(dev->net, av, 0);
+		if (dst && local_v6(dst))
+			return dst;
+		dst_release(dst);
+	}
+	return lookup_v6(dev->net, av, dev->ndev->ifindex);
+}
+
+/**
+ * roe_path_route() - the way to the peer
+ * @dev: device
+ * @path: path with an address vector; softirqs disabled
+ *
+ * Return: a route with a reference, or NULL if there is none at the moment:
+ * for the protocol that is loss.
+ */
+struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path)
+{
+	struct dst_entry *dst = dst_cache_get(&path->dst);
+
+	if (dst)
+		return dst;
+
+	dst = lookup(dev, &path->av);
+	if (!dst)
+		return NULL;
+	if (path->av.v6)
+		dst_cache_set_ip6(&path->dst, dst, &path->av.saddr);
+	else
+		dst_cache_set_ip4(&path->dst, dst, path->av.saddr.s6_addr32[3]);
+	return dst;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Counters as "rdma statistic" and sysfs hw_counters show them. Where mlx5
+ * counts the same thing the name is mlx5's, so that tools know it.
+ */
+#include <linux/cpumask.h>
+#include "stats.h"
+
+static const struct rdma_stat_desc descs[ROE_STAT_NR] = {
+	[ROE_STAT_TX_PKTS].name		= "tx_pkts",
+	[ROE_STAT_TX_BYTES].name	= "tx_bytes",
+	[ROE_STAT_RX_PKTS].name		= "rx_pkts",
+	[ROE_STAT_RX_BYTES].name	= "rx_bytes",
+	[ROE_STAT_TX_DROP].name		= "tx_drop",
+	[ROE_STAT_RX_ICRC_ERR].name	= "rx_icrc_encapsulated",
+	[ROE_STAT_RX_MALFORMED].name	= "rx_malformed",
+	[ROE_STAT_RX_NO_QP].name	= "rx_no_qp",
+	[ROE_STAT_RX_DROP].name		= "rx_drop",
+	[ROE_STAT_DUP_REQ].name		= "duplicate_request",
+	[ROE_STAT_OUT_OF_SEQ].name	= "out_of_sequence",
+	[ROE_STAT_RNR_SENT].name	= "rnr_nak_sent",
+	[ROE_STAT_RNR_RCVD].name	= "rnr_nak_rcvd",
+	[ROE_STAT_SEQ_NAK_RCVD].name	= "packet_seq_err",
+	[ROE_STAT_IMPLIED_NAK].name	= "implied_nak_seq_err",
+	[ROE_STAT_TIMEOUT].name		= "local_ack_timeout_err",
+	[ROE_STAT_RETRANS].name		= "retransmitted_pkts",
+	[ROE_STAT_RETRY_EXC].name	= "retry_exceeded_err",
+	[ROE_STAT_RNR_RETRY_EXC].name	= "rnr_nak_retry_err",
+};
+
+/**
+ * roe_stat_sum() - one counter over all CPUs
+ * @dev: device
+ * @stat: which
+ *
+ * Return: a sum that was right at no single moment: other CPUs go on counting.
+ */
+u64 roe_stat_sum(const struct roe_dev *dev, enum roe_stat stat)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(dev->stats, cpu)[stat]);
+	return sum;
+}
+
+struct rdma_hw_stats *roe_stat_alloc_port(struct ib_device *ibdev, u32 port)
+{
+	return rdma_alloc_hw_stats_struct(descs, ARRAY_SIZE(descs),
+					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
+}
+
+int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, int index)
+{
+	const struct roe_dev *dev = roe_dev(ibdev);
+	unsigned int i;
+
+	/* The core asks for one counter or, with index == number, for all. */
+	for (i = 0; i < ARRAY_SIZE(descs); i++)
+		if (index == i || index == ARRAY_SIZE(descs))
+			hw->value[i] = roe_stat_sum(dev, i);
+	return ARRAY_SIZE(descs);
+}
