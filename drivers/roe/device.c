@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * What a roe device is to the RDMA core: its attributes, its one port, its ops
+ * table, and the beginning and end of its life.
+ */
+#include <linux/ethtool.h>
+#include <net/addrconf.h>
+#include <rdma/ib_addr.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+#include <roe/wire.h>
+#include "cq.h"
+#include "device.h"
+#include "mr.h"
+#include "net.h"
+#include "qp.h"
+#include "ring.h"
+#include "stats.h"
+
+#define UVERBS_ABI_VERSION	2	/* that of librxe: 64- and 32-bit processes */
+#define LOCAL_CA_ACK_DELAY	15	/* 4.096 us * 2^15: an ACK never takes longer */
+
+struct roe_ucontext {
+	struct ib_ucontext	ib;
+};
+
+struct roe_pd {
+	struct ib_pd		ib;
+};
+
+/**
+ * roe_device_mtu() - path MTU that the netdev allows now
+ * @dev: device
+ *
+ * Return: 256 to 4096 bytes, or 0 if not even the smallest fits.
+ */
+u32 roe_device_mtu(const struct roe_dev *dev)
+{
+	enum ib_mtu mtu = iboe_get_mtu(READ_ONCE(dev->ndev->mtu));
+
+	return mtu ? ib_mtu_enum_to_int(mtu) : 0;
+}
+
+/**
+ * roe_device_up() - state of the port
+ * @dev: device
+ *
+ * Return: whether packets may flow.
+ */
+bool roe_device_up(const struct roe_dev *dev)
+{
+	return netif_running(dev->ndev) && netif_carrier_ok(dev->ndev) && roe_device_mtu(dev);
+}
+
+static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
+			struct ib_udata *udata)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->sys_image_guid = ibdev->node_guid;
+	attr->max_mr_size = ~0ull;
+	attr->page_size_cap = ~(u64)(PAGE_SIZE - 1);
+	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_RC_RNR_NAK_GEN |
+				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_PORT_ACTIVE_EVENT |
+				 IB_DEVICE_MEM_MGT_EXTENSIONS;
+	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
+	attr->max_qp = ROE_MAX_QP;
+	attr->max_qp_wr = ROE_MAX_QP_WR;
+	attr->max_send_sge = ROE_MAX_SGE;
+	attr->max_recv_sge = ROE_MAX_SGE;
+	attr->max_sge_rd = ROE_MAX_SGE;
+	attr->max_cq = ROE_MAX_OBJECTS;
+	attr->max_cqe = ROE_CQ_MAX_CQE;
+	attr->max_mr = ROE_MAX_MR;
+	attr->max_pd = ROE_MAX_OBJECTS;
+	attr->max_ah = ROE_MAX_OBJECTS;
+	attr->max_qp_rd_atom = ROE_MAX_RD_ATOMIC;
+	attr->max_qp_init_rd_atom = ROE_MAX_RD_ATOMIC;
+	attr->max_res_rd_atom = INT_MAX;
+	attr->atomic_cap = IB_ATOMIC_HCA;
+	attr->max_fast_reg_page_list_len = ROE_MR_MAX_FAST_PAGES;
+	attr->max_pkeys = ROE_MAX_PKEYS;
+	attr->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
+	return 0;
+}
+
+/* The core knows how to ask; but it warns at each call where nobody answers (lo). */
+static void query_speed(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
+{
+	const struct ethtool_ops *ops = roe_dev(ibdev)->ndev->ethtool_ops;
+
+	attr->active_speed = IB_SPEED_SDR;
+	attr->active_width = IB_WIDTH_1X;
+	if (ops && ops->get_link_ksettings)
+		ib_get_eth_speed(ibdev, port, &attr->active_speed, &attr->active_width);
+}
+
+static int query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
+{
+	const struct roe_dev *dev = roe_dev(ibdev);
+	bool up = roe_device_up(dev);
+
+	attr->state = up ? IB_PORT_ACTIVE : IB_PORT_DOWN;
+	attr->phys_state = up ? IB_PORT_PHYS_STATE_LINK_UP : IB_PORT_PHYS_STATE_DISABLED;
+	attr->max_mtu = IB_MTU_4096;
+	attr->active_mtu = iboe_get_mtu(READ_ONCE(dev->ndev->mtu)) ?: IB_MTU_256;
+	attr->gid_tbl_len = ROE_GID_TABLE_LEN;
+	attr->ip_gids = true;
+	attr->max_msg_sz = ROE_MSG_MAX;
+	attr->pkey_tbl_len = ROE_MAX_PKEYS;
+	attr->max_vl_num = 1;
+	query_speed(ibdev, port, attr);
+	return 0;
+}
+
+static int query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
+{
+	if (index >= ROE_MAX_PKEYS)
+		return -EINVAL;
+	*pkey = ROE_DEFAULT_PKEY;
+	return 0;
+}
+
+/* No management datagrams yet: no MAD and no CM capability without a QP1. */
+static int get_port_immutable(struct ib_device *ibdev, u32 port,
+			      struct ib_port_immutable *immutable)
+{
+	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
+	immutable->gid_tbl_len = ROE_GID_TABLE_LEN;
+	immutable->pkey_tbl_len = ROE_MAX_PKEYS;
+	return 0;
+}
+
+/*
+ * Instead of ib_device_set_netdev(), through which rdma_rxe would find our
+ * devices and take them for its own (abi.md 22.3). Must not sleep: ksmbd calls
+ * it under a lock.
+ */
+static struct net_device *get_netdev(struct ib_device *ibdev, u32 port)
+{
+	struct net_device *ndev = roe_dev(ibdev)->ndev;
+
+	if (port != 1 || READ_ONCE(ndev->reg_state) != NETREG_REGISTERED)
+		return NULL;
+	dev_hold(ndev);
+	return ndev;
+}
+
+static enum rdma_link_layer get_link_layer(struct ib_device *ibdev, u32 port)
+{
+	return IB_LINK_LAYER_ETHERNET;
+}
+
+static int alloc_ucontext(struct ib_ucontext *ibuc, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static void dealloc_ucontext(struct ib_ucontext *ibuc)
+{
+}
+
+/* Mapped rings are plain memory that stays until it is unmapped. */
+static void disassociate_ucontext(struct ib_ucontext *ibuc)
+{
+}
+
+static int alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static int dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	return 0;
+}
+
+/*
+ * The last call for a device, whoever ended it: rdma link del, link.c, or
+ * rdma_rxe's module exit (abi.md 22.4). Also the error path before registration:
+ * every step is undone only if it was done.
+ */
+static void dealloc_driver(struct ib_device *ibdev)
+{
+	struct roe_dev *dev = roe_dev(ibdev);
+
+	roe_link_dead(dev);
+	if (!list_empty(&dev->net_entry))
+		roe_net_del(dev);
+	xa_destroy(&dev->ahs);
+	roe_keys_destroy(&dev->keys);
+	free_percpu(dev->stats);
+	netdev_put(dev->ndev, &dev->ndev_tracker);
+}
+
+static const struct ib_device_ops ops = {
+	.owner			= THIS_MODULE,
+	.driver_id		= RDMA_DRIVER_RXE,
+	.uverbs_abi_ver		= UVERBS_ABI_VERSION,
+
+	.alloc_hw_port_stats	= roe_stat_alloc_port,
+	.alloc_mr		= roe_mr_alloc,
+	.alloc_pd		= alloc_pd,
+	.alloc_ucontext		= alloc_ucontext,
+	.create_ah		= roe_ah_create,
+	.create_cq		= roe_compat_create_cq,
+	.create_qp		= roe_qp_create,
+	.create_user_ah		= roe_ah_create,
+	.dealloc_driver		= dealloc_driver,
+	.dealloc_pd		= dealloc_pd,
+	.dealloc_ucontext	= dealloc_ucontext,
+	.dereg_mr		= roe_mr_dereg,
+	.destroy_ah		= roe_ah_destroy,
+	.destroy_cq		= roe_cq_destroy,
+	.destroy_qp		= roe_qp_destroy,
+	.disassociate_ucontext	= disassociate_ucontext,
+	.get_dma_mr		= roe_mr_get_dma,
+	.get_hw_stats		= roe_stat_get,
+	.get_link_layer		= get_link_layer,
+	.get_netdev		= get_netdev,
+	.get_port_immutable	= get_port_immutable,
+	.map_mr_sg		= roe_mr_map_sg,
+	.mmap			= roe_ring_mmap,
+	.mmap_free		= roe_ring_mmap_free,
+	.modify_qp		= roe_qp_modify,
+	.poll_cq		= roe_cq_poll,
+	.post_recv		= roe_qp_post_recv,
+	.post_send		= roe_qp_post_send,
+	.query_ah		= roe_ah_query,
+	.query_device		= query_device,
+	.query_pkey		= query_pkey,
+	.query_port		= query_port,
+	.query_qp		= roe_qp_query,
+	.reg_user_mr		= roe_compat_reg_user_mr,
+	.req_notify_cq		= roe_cq_arm,
+	.resize_user_cq		= roe_compat_resize_user_cq,
+
+	INIT_RDMA_OBJ_SIZE(ib_ah, roe_ah, ib),
+	INIT_RDMA_OBJ_SIZE(ib_cq, roe_cq, ib),
+	INIT_RDMA_OBJ_SIZE(ib_pd, roe_pd, ib),
+	INIT_RDMA_OBJ_SIZE(ib_qp, roe_qp, ib),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, roe_ucontext, ib),
+};
+
+static void describe(struct ib_device *ibdev, const struct net_device *ndev)
+{
+	ibdev->node_type = RDMA_NODE_IB_CA;
+	ibdev->phys_port_cnt = 1;
+	ibdev->num_comp_vectors = num_possible_cpus();
+	strscpy(ibdev->node_desc, "roe", sizeof(ibdev->node_desc));
+	addrconf_addr_eui48((u8 *)&ibdev->node_guid, ndev->dev_addr);
+	ibdev->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
+				  BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
+}
+
+/* From here on ib_dealloc_device() undoes whatever was done. */
+static struct roe_dev *alloc_device(struct net_device *ndev)
+{
+	struct roe_dev *dev = roe_compat_alloc_device(roe_dev, ib, dev_net(ndev));
+
+	if (!dev)
+		return NULL;
+	INIT_LIST_HEAD(&dev->link);
+	INIT_LIST_HEAD(&dev->net_entry);
+	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
+	roe_keys_init(&dev->keys);
+	atomic_set(&dev->nr_qp, 0);
+	dev->ndev = ndev;
+	dev->net = dev_net(ndev);
+	netdev_hold(ndev, &dev->ndev_tracker, GFP_KERNEL);
+	ib_set_device_ops(&dev->ib, &ops);
+	describe(&dev->ib, ndev);
+	return dev;
+}
+
+static int start(struct roe_dev *dev, const char *name)
+{
+	int err;
+
+	dev->stats = __alloc_percpu(ROE_STAT_NR * sizeof(u64), __alignof__(u64));
+	if (!dev->stats)
+		return -ENOMEM;
+	err = roe_link_add(dev);
+	if (err)
+		return err;
+	err = roe_net_add(dev);
+	if (err)
+		return err;
+	ib_mark_name_assigned_by_user(&dev->ib);
+	return ib_register_device(&dev->ib, name, NULL);
+}
+
+/**
+ * roe_device_add() - create and register a device
+ * @name: of the new device
+ * @ndev: netdev that it will belong to, in the namespace of the device
+ *
+ * May sleep, RTNL not held.
+ *
+ * Return: 0 or a negative errno, which was logged.
+ */
+int roe_device_add(const char *name, struct net_device *ndev)
+{
+	struct roe_dev *dev = alloc_device(ndev);
+	struct device *ref;
+	int err;
+
+	if (!dev)
+		return -ENOMEM;
+	/* Once registered it may be ended by others at any moment. */
+	ref = get_device(&dev->ib.dev);
+	err = start(dev, name);
+	if (err) {
+		pr_err("%s: cannot create %s (error %d)\n", netdev_name(ndev), name, err);
+		roe_link_del(dev);
+		ib_dealloc_device(&dev->ib);
+	} else {
+		err = roe_link_live(dev);
+	}
+	put_device(ref);
+	return err;
+}

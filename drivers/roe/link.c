@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Who brings devices into being and ends them: rdma link add and del, the
+ * netdev, the namespace, the module.
+ *
+ * The list has an entry, with a reference, for each device from before its
+ * registration on. Devices may also be unregistered by others (rdma link del,
+ * rdma_rxe's exit; abi.md 22.4): those stay in the list, marked dead, until
+ * end_devices() has passed through ib_unregister_device(), whose mutex is the
+ * only way to know that dealloc_driver, module text of ours, has returned.
+ *
+ * Locks: RTNL, then link_lock. Nobody unregisters under link_lock, since
+ * dealloc_driver takes it.
+ */
+#include <linux/if_arp.h>
+#include <linux/mutex.h>
+#include <linux/notifier.h>
+#include <net/net_namespace.h>
+#include <rdma/ib_addr.h>
+#include <rdma/rdma_netlink.h>
+#include "device.h"
+
+static DEFINE_MUTEX(link_lock);
+static LIST_HEAD(devices);
+
+static struct roe_dev *find_locked(const struct net_device *ndev)
+{
+	struct roe_dev *dev;
+
+	lockdep_assert_held(&link_lock);
+	list_for_each_entry(dev, &devices, link)
+		if (dev->ndev == ndev && !dev->dead)
+			return dev;
+	return NULL;
+}
+
+/**
+ * roe_link_add() - enter a device that is about to be registered
+ * @dev: device; the list takes a reference
+ *
+ * Return: 0, or -EEXIST (logged) if its netdev has a roe device already.
+ */
+int roe_link_add(struct roe_dev *dev)
+{
+	int err = 0;
+
+	mutex_lock(&link_lock);
+	if (find_locked(dev->ndev)) {
+		pr_err("%s already has a roe device\n", netdev_name(dev->ndev));
+		err = -EEXIST;
+	} else {
+		get_device(&dev->ib.dev);
+		list_add_tail(&dev->link, &devices);
+	}
+	mutex_unlock(&link_lock);
+	return err;
+}
+
+/**
+ * roe_link_del() - take back roe_link_add() of a device that never registered
+ * @dev: device, entered or not
+ */
+void roe_link_del(struct roe_dev *dev)
+{
+	bool listed;
+
+	mutex_lock(&link_lock);
+	listed = !list_empty(&dev->link);
+	list_del_init(&dev->link);
+	mutex_unlock(&link_lock);
+	if (listed)
+		put_device(&dev->ib.dev);
+}
+
+/**
+ * roe_link_live() - the device is registered
+ * @dev: device, to which the caller has a reference
+ *
+ * Its netdev may have gone while it was too young to be unregistered.
+ *
+ * Return: 0, or -ENODEV if so; the device is unregistered then.
+ */
+int roe_link_live(struct roe_dev *dev)
+{
+	bool gone;
+
+	mutex_lock(&link_lock);
+	gone = dev->gone;
+	mutex_unlock(&link_lock);
+	if (!gone)
+		return 0;
+	ib_unregister_device(&dev->ib);
+	return -ENODEV;
+}
+
+/**
+ * roe_link_dead() - the device is being given back
+ * @dev: device, in dealloc_driver, with its netdev still referenced
+ */
+void roe_link_dead(struct roe_dev *dev)
+{
+	mutex_lock(&link_lock);
+	dev->dead = true;
+	mutex_unlock(&link_lock);
+}
+
+/* Takes one device out of the list, and its reference over. */
+static struct roe_dev *pick(bool (*match)(const struct roe_dev *, const struct net *),
+			    const struct net *net)
+{
+	struct roe_dev *dev;
+
+	mutex_lock(&link_lock);
+	list_for_each_entry(dev, &devices, link) {
+		if (match(dev, net)) {
+			list_del_init(&dev->link);
+			mutex_unlock(&link_lock);
+			return dev;
+		}
+	}
+	mutex_unlock(&link_lock);
+	return NULL;
+}
+
+/* Unregisters, or waits for whoever does so already. RTNL not held. */
+static void end_devices(bool (*match)(const struct roe_dev *, const struct net *),
+			const struct net *net)
+{
+	struct roe_dev *dev;
+
+	while ((dev = pick(match, net))) {
+		ib_unregister_device(&dev->ib);
+		put_device(&dev->ib.dev);
+	}
+}
+
+static bool is_dead(const struct roe_dev *dev, const struct net *net)
+{
+	return dev->dead;
+}
+
+static bool is_in_net(const struct roe_dev *dev, const struct net *net)
+{
+	return dev->net == net;
+}
+
+static bool is_any(const struct roe_dev *dev, const struct net *net)
+{
+	return true;
+}
+
+/* rdma_rxe's devices are found by netdev, ours are not: a hit is one of them. */
+static bool has_rxe(struct net_device *ndev)
+{
+	struct ib_device *ibdev = ib_device_get_by_netdev(ndev, RDMA_DRIVER_RXE);
+
+	if (ibdev)
+		ib_device_put(ibdev);
+	return ibdev;
+}
+
+static int newlink(const char *name, struct net_device *ndev)
+{
+	if (ndev->type != ARPHRD_ETHER && ndev->type != ARPHRD_LOOPBACK) {
+		pr_err("%s is not an Ethernet device\n", netdev_name(ndev));
+		return -EOPNOTSUPP;
+	}
+	if (!iboe_get_mtu(READ_ONCE(ndev->mtu))) {
+		pr_err("%s: MTU %u is too small for RoCE\n", netdev_name(ndev), ndev->mtu);
+		return -EINVAL;
+	}
+	if (has_rxe(ndev)) {
+		pr_err("%s already has an rdma_rxe device\n", netdev_name(ndev));
+		return -EEXIST;
+	}
+	end_devices(is_dead, NULL);
+	return roe_device_add(name, ndev);
+}
+
+static struct rdma_link_ops link_ops = {
+	.type		= "roe",
+	.newlink	= newlink,
+};
+
+/* RTNL held. */
+static void update_port(struct roe_dev *dev)
+{
+	struct ib_event event = {
+		.device			= &dev->ib,
+		.element.port_num	= 1,
+	};
+	bool up = roe_device_up(dev);
+
+	if (up == dev->up)
+		return;
+	dev->up = up;
+	event.event = up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR;
+	ib_dispatch_event(&event);
+}
+
+static void handle(struct roe_dev *dev, unsigned long event)
+{
+	if (event == NETDEV_UNREGISTER)
+		dev->gone = true;
+	/* Not registered yet (roe_link_live() looks at @gone), or no more. */
+	if (!ib_device_try_get(&dev->ib))
+		return;
+
+	switch (event) {
+	case NETDEV_UNREGISTER:
+		ib_unregister_device_queued(&dev->ib);
+		break;
+	case NETDEV_UP:
+	case NETDEV_DOWN:
+	case NETDEV_CHANGE:
+	case NETDEV_CHANGEMTU:
+		update_port(dev);
+		break;
+	case NETDEV_CHANGEADDR:
+		/* GIDs follow by themselves; a GUID is for life. */
+	case NETDEV_CHANGENAME:
+		/* Sysfs and rdma link ask the netdev each time. */
+		break;
+	}
+	ib_device_put(&dev->ib);
+}
+
+static int netdev_event(struct notifier_block *nb, unsigned long event, void *info)
+{
+	struct roe_dev *dev;
+
+	mutex_lock(&link_lock);
+	dev = find_locked(netdev_notifier_info_to_dev(info));
+	if (dev)
+		handle(dev, event);
+	mutex_unlock(&link_lock);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block notifier = {
+	.notifier_call = netdev_event,
+};
+
+/* Before netdevs move out: a device of a namespace does not outlive it. */
+static void __net_exit exit_net(struct net *net)
+{
+	end_devices(is_in_net, net);
+}
+
+static struct pernet_operations net_ops = {
+	.exit = exit_net,
+};
+
+int __init roe_link_init(void)
+{
+	int err;
+
+	/* As a pernet device its exit runs ahead of the core's default one. */
+	err = register_pernet_device(&net_ops);
+	if (err)
+		return err;
+	err = register_netdevice_notifier(&notifier);
+	if (err) {
+		unregister_pernet_device(&net_ops);
+		return err;
+	}
+	rdma_link_register(&link_ops);
+	return 0;
+}
+
+/* First no new devices, then no old ones. */
+void roe_link_exit(void)
+{
+	rdma_link_unregister(&link_ops);
+	unregister_netdevice_notifier(&notifier);
+	end_devices(is_any, NULL);
+	unregister_pernet_device(&net_ops);
+}

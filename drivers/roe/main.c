@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * roe: RDMA over Ethernet, a RoCEv2 device in software on any netdev.
+ *
+ * The module is its parts, in the order in which they need each other.
+ */
+#include <linux/init.h>
+#include <linux/module.h>
+#include <rdma/rdma_netlink.h>
+#include "device.h"
+#include "icrc.h"
+#include "net.h"
+#include "qp.h"
+
+static int __init roe_init(void)
+{
+	int err;
+
+	roe_icrc_init();
+	err = roe_qp_init();
+	if (err)
+		goto err_qp;
+	err = roe_net_init();
+	if (err)
+		goto err_net;
+	err = roe_link_init();
+	if (err)
+		goto err_link;
+	return 0;
+
+err_link:
+	roe_net_exit();
+err_net:
+	roe_qp_exit();
+err_qp:
+	roe_icrc_exit();
+	return err;
+}
+
+static void __exit roe_exit(void)
+{
+	roe_link_exit();
+	roe_net_exit();
+	roe_qp_exit();
+	roe_icrc_exit();
+	/* Whatever is still to be freed by call_rcu() is freed by code of ours. */
+	rcu_barrier();
+}
+
+module_init(roe_init);
+module_exit(roe_exit);
+
+MODULE_DESCRIPTION("RDMA over Ethernet: RoCEv2 in software");
+MODULE_LICENSE("Dual BSD/GPL");
+MODULE_ALIAS_RDMA_LINK("roe");
