@@ -147,8 +147,11 @@ static struct roe_rsrc *take_slot(struct roe_resp *resp)
 	if (!resp->rsrc_nr)
 		return NULL;
 	rs = &resp->rsrc[resp->rsrc_head];
-	if (rs->pending)
+	if (rs->pending && !rs->replay)
 		return NULL;
+	/* a peer that may ask for more has all that this slot answered once */
+	if (rs->pending)
+		resp->rsrc_pending--;
 	resp->rsrc_head = (resp->rsrc_head + 1) % resp->rsrc_nr;
 	memset(rs, 0, sizeof(*rs));
 	return rs;
@@ -335,7 +338,8 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_pkt *p)
 	/* what is still to be sent answers the duplicate as well */
 	if (rs->pending && roe_psn_diff(p->psn, rs->cur_psn) >= 0)
 		return;
-	rs->replay = true;
+	if (!rs->pending)
+		rs->replay = true;
 	answer(&qp->resp, rs, p->psn);
 }
 
@@ -343,8 +347,11 @@ static void duplicate_atomic(struct roe_qp *qp, const struct roe_pkt *p)
 {
 	struct roe_rsrc *rs = find_slot(&qp->resp, ROE_RSRC_ATOMIC, p->psn);
 
-	if (rs)
-		answer(&qp->resp, rs, rs->first_psn);
+	if (!rs)
+		return;
+	if (!rs->pending)
+		rs->replay = true;
+	answer(&qp->resp, rs, rs->first_psn);
 }
 
 /* PSN in the past: nothing is executed twice, no error is answered (wire.md 4.5). */

@@ -68,9 +68,13 @@ void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
+	/* nothing is sent meanwhile, so no time-out may count */
+	if (req->rnr_wait)
+		return;
 	req->ack_deadline = qp->timeout_ns ? ctx->now + qp->timeout_ns : 0;
 	req->early_deadline = ctx->now + rto(qp);
 }
+ROE_EXPORT_FOR_TEST(roe_timer_arm);
 
 /**
  * roe_timer_disarm() - nothing is outstanding, or all waits for an RNR timer
@@ -81,6 +85,7 @@ void roe_timer_disarm(struct roe_qp *qp)
 	qp->req.ack_deadline = 0;
 	qp->req.early_deadline = 0;
 }
+ROE_EXPORT_FOR_TEST(roe_timer_disarm);
 
 /**
  * roe_timer_sample() - a response acknowledged everything before @psn
@@ -106,6 +111,7 @@ void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn)
 	req->rttvar += ((s32)(err - req->rttvar)) / 4;
 	req->srtt += ((s32)(rtt - req->srtt)) / 8;
 }
+ROE_EXPORT_FOR_TEST(roe_timer_sample);
 
 /**
  * roe_timer_next() - when roe_timer_run() has something to do

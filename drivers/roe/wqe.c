@@ -141,6 +141,7 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 	else
 		copy_sges(qp, wqe, u.dma.num_sge, data);
 }
+ROE_EXPORT_FOR_TEST(roe_wqe_from_ring);
 
 /**
  * roe_wqe_pull() - copy what the user has posted, as far as there is room
@@ -311,3 +312,4 @@ bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe)
 	roe_ring_release(ring, 1);
 	return true;
 }
+ROE_EXPORT_FOR_TEST(roe_wqe_next_recv);
