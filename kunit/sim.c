@@ -1,0 +1,734 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Harness of the protocol suites: see sim.h.
+ */
+#include <linux/slab.h>
+#include "sim.h"
+
+#define SIM_STEPS	200000
+#define ALL_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
+			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC)
+
+/* Never looked into: only compared. */
+static struct ib_pd *fake_pd(const struct sim_side *side)
+{
+	return (struct ib_pd *)&side->keys;
+}
+
+static u32 random_below(struct sim *sim, u32 n)
+{
+	return prandom_u32_state(&sim->rnd) % n;
+}
+
+/* --- life ------------------------------------------------------------------ */
+
+static int init_mr(struct sim_side *side, struct roe_mr *mr, struct roe_extent *ext,
+		   enum roe_mr_type type, void *addr, u64 len)
+{
+	mr->type = type;
+	mr->state = type == ROE_MR_FAST ? ROE_MR_FREE : ROE_MR_VALID;
+	mr->ib.pd = fake_pd(side);
+	mr->ib.iova = (uintptr_t)addr;
+	mr->ib.length = len;
+	mr->iova = mr->ib.iova;
+	mr->length = len;
+	mr->access = type == ROE_MR_FAST ? 0 : ALL_ACCESS;
+	mr->ext = ext;
+	mr->max_ext = 1;
+	return roe_mr_add_extent(mr, addr, len) ?: roe_mr_publish(&side->keys, mr);
+}
+
+static int init_queues(struct roe_qp *qp)
+{
+	struct roe_sq *sq = &qp->sq;
+	struct roe_rq *rq = &qp->rq;
+
+	spin_lock_init(&qp->lock);
+	spin_lock_init(&sq->post_lock);
+	spin_lock_init(&rq->lock);
+	sq->max_sge = 4;
+	sq->max_inline = 64;
+	sq->mask = 2 * SIM_WRS - 1;
+	sq->max_wr = sq->mask;
+	sq->log2 = order_base_2(sizeof(struct roe_swqe) + 4 * sizeof(struct roe_sge));
+	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), GFP_KERNEL);
+	rq->max_sge = 4;
+	rq->mask = 2 * SIM_WRS - 1;
+	rq->max_wr = rq->mask;
+	rq->slots = kvcalloc(rq->mask + 1, sizeof(*rq->slots), GFP_KERNEL);
+	qp->resp.rsrc = kcalloc(SIM_RD_ATOMIC, sizeof(*qp->resp.rsrc), GFP_KERNEL);
+	qp->resp.rsrc_nr = SIM_RD_ATOMIC;
+	return sq->slots && rq->slots && qp->resp.rsrc ? 0 : -ENOMEM;
+}
+
+static int init_qp(struct sim_side *side, unsigned int i)
+{
+	struct roe_qp *qp = kzalloc(sizeof(*qp), GFP_KERNEL);
+
+	if (!qp)
+		return -ENOMEM;
+	side->qp = qp;
+	qp->type = IB_QPT_RC;
+	qp->qpn = 0x100 + i;
+	qp->dest_qpn = 0x101 - i;
+	qp->pkey = ROE_DEFAULT_PKEY;
+	qp->keys = &side->keys;
+	qp->pd = fake_pd(side);
+	qp->scq = &side->scq;
+	qp->rcq = &side->rcq;
+	return init_queues(qp);
+}
+
+static int init_side(struct sim_side *side, unsigned int i)
+{
+	u8 *mem = kvzalloc(4 * SIM_REGION + PAGE_SIZE, GFP_KERNEL);
+	int err;
+
+	if (!mem)
+		return -ENOMEM;
+	side->src = mem;
+	side->dst = mem + SIM_REGION;
+	side->rcv = mem + 2 * SIM_REGION;
+	side->got = mem + 3 * SIM_REGION;
+	side->word = (u64 *)(mem + 4 * SIM_REGION);
+	roe_keys_init(&side->keys);
+	err = init_qp(side, i) ?: roe_cq_init_kernel(&side->scq, 2 * SIM_WRS) ?:
+	      roe_cq_init_kernel(&side->rcq, 2 * SIM_WRS);
+	return err ?: init_mr(side, &side->mr, &side->ext, ROE_MR_USER, mem,
+			      4 * SIM_REGION + PAGE_SIZE) ?:
+		      init_mr(side, &side->fast, &side->fast_ext, ROE_MR_FAST, mem,
+			      SIM_REGION);
+}
+
+static void destroy_side(struct sim_side *side)
+{
+	struct roe_qp *qp = side->qp;
+
+	if (qp) {
+		kvfree(qp->sq.slots);
+		kvfree(qp->rq.slots);
+		kfree(qp->resp.rsrc);
+		kfree(qp);
+	}
+	if (side->scq.wc)
+		roe_cq_exit(&side->scq);
+	if (side->rcq.wc)
+		roe_cq_exit(&side->rcq);
+	if (side->mr.keys)
+		roe_mr_unpublish(&side->mr);
+	if (side->fast.keys)
+		roe_mr_unpublish(&side->fast);
+	if (side->src)
+		roe_keys_destroy(&side->keys);
+	kvfree(side->src);
+}
+
+static void free_list(struct list_head *list)
+{
+	struct sim_pkt *pkt, *next;
+
+	list_for_each_entry_safe(pkt, next, list, link)
+		kfree(pkt);
+}
+
+void sim_destroy(struct sim *sim)
+{
+	unsigned int i;
+
+	for (i = 0; i < sim->nheld; i++)
+		kfree(sim->held[i]);
+	free_list(&sim->wire);
+	free_list(&sim->free);
+	destroy_side(&sim->side[0]);
+	destroy_side(&sim->side[1]);
+	if (sim->txb)
+		roe_txb_free(sim->txb);
+	kfree(sim->txb);
+	kfree(sim);
+}
+
+struct sim *sim_create(struct kunit *test)
+{
+	struct sim *sim = kzalloc(sizeof(*sim), GFP_KERNEL);
+
+	if (!sim)
+		return NULL;
+	sim->test = test;
+	INIT_LIST_HEAD(&sim->wire);
+	INIT_LIST_HEAD(&sim->free);
+	sim->txb = kzalloc(sizeof(*sim->txb), GFP_KERNEL);
+	if (!sim->txb || init_side(&sim->side[0], 0) || init_side(&sim->side[1], 1)) {
+		sim_destroy(sim);
+		return NULL;
+	}
+	prandom_seed_state(&sim->rnd, 1);
+	prandom_bytes_state(&sim->rnd, sim->side[0].src, SIM_REGION);
+	prandom_bytes_state(&sim->rnd, sim->side[1].src, SIM_REGION);
+	sim_reset(sim, 0, 0);
+	return sim;
+}
+
+static void reset_qp(struct roe_qp *qp, u32 sq_psn, u32 rq_psn)
+{
+	qp->state = IB_QPS_RTS;
+	qp->overrun = false;
+	qp->mtu = SIM_MTU;
+	qp->access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC;
+	qp->attr.retry_cnt = 7;
+	qp->attr.rnr_retry = 7;
+	qp->attr.min_rnr_timer = 1;
+	qp->attr.timeout = 18;
+	qp->attr.max_rd_atomic = SIM_RD_ATOMIC;
+	qp->timeout_ns = roe_timer_ack_ns(qp->attr.timeout);
+	qp->resp.rsrc_nr = SIM_RD_ATOMIC;
+	qp->sq.prod = 0;
+	qp->sq.next = 0;
+	qp->sq.cons = 0;
+	qp->rq.prod = 0;
+	qp->rq.cons = 0;
+	roe_requester_reset(qp, sq_psn);
+	roe_responder_reset(qp, rq_psn);
+}
+
+static void reset_side(struct sim_side *side, u32 used)
+{
+	struct ib_wc wc;
+
+	while (roe_cq_poll(&side->scq.ib, 1, &wc) || roe_cq_poll(&side->rcq.ib, 1, &wc))
+		;
+	side->scq.overrun = false;
+	side->rcq.overrun = false;
+	memset(side->dst, SIM_SECRET, used);
+	memset(side->rcv, SIM_SECRET, used);
+	memset(side->got, SIM_SECRET, used);
+	memset(side->word, 0, PAGE_SIZE);
+	side->fast.state = ROE_MR_FREE;
+	side->use_fast = false;
+	side->model = 0;
+	side->wrs = 0;
+	side->recvs = 0;
+	side->late = 0;
+	side->nswant = 0;
+	side->nrwant = 0;
+	side->ndata = 0;
+	side->events = 0;
+}
+
+void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
+{
+	/* what the last run may have touched */
+	u32 used = sim->slot ? min_t(u32, SIM_REGION, 32 * sim->slot) : SIM_REGION;
+
+	list_splice_tail_init(&sim->wire, &sim->free);
+	while (sim->nheld)
+		list_add(&sim->held[--sim->nheld]->link, &sim->free);
+	reset_qp(sim->side[0].qp, psn0, psn1);
+	reset_qp(sim->side[1].qp, psn1, psn0);
+	reset_side(&sim->side[0], used);
+	reset_side(&sim->side[1], used);
+	sim->now = NSEC_PER_SEC;
+	sim->slot = 4096;
+	sim->sent[0] = 0;
+	sim->sent[1] = 0;
+	sim->loss = 0;
+	sim->dup = 0;
+	sim->delay = 0;
+	sim->lazy = false;
+	sim->scripted = false;
+	sim->dup_last = false;
+}
+
+/* --- the network ----------------------------------------------------------- */
+
+void sim_put(struct sim *sim, struct sim_pkt *pkt)
+{
+	list_add(&pkt->link, &sim->free);
+}
+
+static struct sim_pkt *get_pkt(struct sim *sim)
+{
+	struct sim_pkt *pkt = list_first_entry_or_null(&sim->free, struct sim_pkt, link);
+
+	if (!pkt)
+		return kmalloc(sizeof(*pkt), GFP_ATOMIC);
+	list_del(&pkt->link);
+	return pkt;
+}
+
+static void set_payload(struct sim_pkt *pkt)
+{
+	/* two pieces, so that no code relies on one */
+	u32 first = pkt->rx.p.len / 3;
+
+	pkt->rx.nvec = 2;
+	pkt->rx.vec[0] = (struct kvec) { .iov_base = pkt->data, .iov_len = first };
+	pkt->rx.vec[1] = (struct kvec) {
+		.iov_base = pkt->data + first,
+		.iov_len = pkt->rx.p.len - first,
+	};
+}
+
+static struct sim_pkt *copy_pkt(struct sim *sim, const struct sim_pkt *from)
+{
+	struct sim_pkt *pkt = get_pkt(sim);
+
+	if (!pkt)
+		return NULL;
+	*pkt = *from;
+	set_payload(pkt);
+	return pkt;
+}
+
+static void deliver_at(struct sim *sim, struct sim_pkt *pkt, u64 at)
+{
+	struct sim_pkt *pos;
+
+	pkt->at = at;
+	list_for_each_entry_reverse(pos, &sim->wire, link)
+		if (pos->at <= at)
+			break;
+	list_add(&pkt->link, &pos->link);
+}
+
+static bool happens(struct sim *sim, u32 percent)
+{
+	return percent && random_below(sim, 100) < percent;
+}
+
+static u64 arrival(struct sim *sim)
+{
+	u64 at = sim->now + SIM_WIRE_NS;
+
+	if (happens(sim, sim->delay))
+		at += random_below(sim, 20 * SIM_WIRE_NS);
+	return at;
+}
+
+static void transmit(struct sim *sim, struct sim_pkt *pkt)
+{
+	struct sim_pkt *copy;
+
+	if (sim->scripted && 1 - pkt->to == sim->dir && sim->nheld < sim->limit) {
+		sim->held[sim->nheld++] = pkt;
+		return;
+	}
+	if (happens(sim, sim->loss)) {
+		sim_put(sim, pkt);
+		return;
+	}
+	if (happens(sim, sim->dup)) {
+		copy = copy_pkt(sim, pkt);
+		if (copy)
+			deliver_at(sim, copy, arrival(sim));
+	}
+	deliver_at(sim, pkt, arrival(sim));
+}
+
+/* Play the script with what was held back; from here on the network is clean. */
+static void release(struct sim *sim)
+{
+	u64 at = sim->now + SIM_WIRE_NS;
+	unsigned int i;
+
+	for (i = 0; i < sim->limit; i++) {
+		struct sim_pkt *copy, *pkt;
+
+		if (sim->order[i] >= sim->nheld)
+			continue;
+		pkt = sim->held[sim->order[i]];
+		switch (sim->fate[sim->order[i]]) {
+		case SIM_DROP:
+			sim_put(sim, pkt);
+			continue;
+		case SIM_TWICE:
+			copy = copy_pkt(sim, pkt);
+			if (copy)
+				deliver_at(sim, copy, at + (sim->dup_last ? 1 : 0));
+			fallthrough;
+		default:
+			deliver_at(sim, pkt, at);
+		}
+	}
+	sim->nheld = 0;
+	sim->scripted = false;
+}
+
+static void take_burst(struct sim *sim, unsigned int i)
+{
+	unsigned int k;
+
+	for (k = 0; k < sim->txb->n; k++) {
+		const struct roe_tx_pkt *tx = &sim->txb->pkt[k];
+		struct sim_pkt *pkt = get_pkt(sim);
+
+		if (!pkt)
+			break;
+		pkt->rx.p = tx->p;
+		pkt->to = 1 - i;
+		memcpy(pkt->data, roe_tx_payload(tx), min_t(u32, tx->p.len, SIM_MTU));
+		set_payload(pkt);
+		sim->sent[i]++;
+		transmit(sim, pkt);
+	}
+	roe_txb_reset(sim->txb);
+}
+
+static void begin(struct sim *sim, unsigned int i, struct roe_ctx *ctx)
+	__acquires(&sim->side[i].qp->lock)
+{
+	memset(ctx, 0, sizeof(*ctx));
+	ctx->now = sim->now;
+	local_bh_disable();
+	rcu_read_lock();
+	spin_lock(&sim->side[i].qp->lock);
+}
+
+static void end(struct sim *sim, unsigned int i, struct roe_ctx *ctx)
+	__releases(&sim->side[i].qp->lock)
+{
+	sim->side[i].events |= ctx->events;
+	spin_unlock(&sim->side[i].qp->lock);
+	rcu_read_unlock();
+	local_bh_enable();
+}
+
+bool sim_emit(struct sim *sim, unsigned int i)
+{
+	struct roe_ctx ctx;
+	bool any = false;
+	bool more;
+
+	do {
+		begin(sim, i, &ctx);
+		more = roe_qp_emit(sim->side[i].qp, &ctx, sim->txb);
+		end(sim, i, &ctx);
+		any |= sim->txb->n;
+		more &= sim->txb->n == ROE_TXB_PKTS;
+		take_burst(sim, i);
+	} while (more);
+	return any;
+}
+
+void sim_receive(struct sim *sim, unsigned int i, const struct roe_rx_pkt *rx)
+{
+	struct roe_ctx ctx;
+
+	begin(sim, i, &ctx);
+	roe_qp_dispatch(sim->side[i].qp, &ctx, rx);
+	end(sim, i, &ctx);
+}
+
+void sim_timer(struct sim *sim, unsigned int i)
+{
+	struct roe_qp *qp = sim->side[i].qp;
+	struct roe_ctx ctx;
+	u64 next;
+
+	begin(sim, i, &ctx);
+	next = roe_timer_next(qp);
+	if (qp->state == IB_QPS_RTS && next && next <= sim->now)
+		roe_timer_run(qp, &ctx);
+	end(sim, i, &ctx);
+}
+
+struct sim_pkt *sim_take(struct sim *sim)
+{
+	struct sim_pkt *pkt = list_first_entry_or_null(&sim->wire, struct sim_pkt, link);
+
+	if (pkt)
+		list_del(&pkt->link);
+	return pkt;
+}
+
+static void post_late(struct sim *sim)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		if (sim->side[i].late) {
+			sim->side[i].late--;
+			sim->side[i].qp->rq.prod++;
+		}
+}
+
+/* To the next timer; false if there is none. */
+static bool pass_time(struct sim *sim)
+{
+	u64 a = roe_timer_next(sim->side[0].qp);
+	u64 b = roe_timer_next(sim->side[1].qp);
+	u64 next = a && (!b || a < b) ? a : b;
+
+	if (!next)
+		return false;
+	sim->now = max(sim->now, next);
+	post_late(sim);
+	sim_timer(sim, 0);
+	sim_timer(sim, 1);
+	return true;
+}
+
+bool sim_run(struct sim *sim)
+{
+	unsigned int step;
+
+	for (step = 0; step < SIM_STEPS; step++) {
+		struct sim_pkt *pkt;
+
+		if (!sim->lazy || list_empty(&sim->wire) || !random_below(sim, 4)) {
+			sim_emit(sim, 0);
+			sim_emit(sim, 1);
+		}
+		pkt = sim_take(sim);
+		if (pkt) {
+			sim->now = max(sim->now, pkt->at);
+			sim_receive(sim, pkt->to, &pkt->rx);
+			sim_put(sim, pkt);
+		} else if (sim->nheld) {
+			release(sim);
+		} else if (!pass_time(sim)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* --- work requests --------------------------------------------------------- */
+
+struct roe_swqe *sim_post_raw(struct sim *sim, unsigned int i, const struct ib_send_wr *wr)
+{
+	struct roe_sq *sq = &sim->side[i].qp->sq;
+	struct roe_swqe *wqe = roe_sq_slot(sq, sq->prod);
+
+	if (roe_wqe_from_wr(sim->side[i].qp, wqe, wr)) {
+		KUNIT_FAIL(sim->test, "work request refused");
+		return wqe;
+	}
+	sq->prod++;
+	return wqe;
+}
+
+static void want_data(struct sim_side *side, const u8 *is, const u8 *want, u32 len)
+{
+	side->data[side->ndata++] = (struct sim_data) { .is = is, .want = want, .len = len };
+}
+
+static void want_send(struct sim_side *side, u64 wr_id, u32 len)
+{
+	side->swant[side->nswant++] = (struct sim_want) { .wr_id = wr_id, .len = len };
+}
+
+/* A message that takes a receive WQE of @side: the next one, in order. */
+static void want_recv(struct sim *sim, struct sim_side *side, const u8 *want, u32 len,
+		      __be32 imm)
+{
+	unsigned int n = side->nrwant++;
+
+	side->rwant[n] = (struct sim_want) { .wr_id = n, .len = len, .imm = imm };
+	if (want)
+		want_data(side, side->rcv + n * sim->slot, want, len);
+}
+
+void sim_recv(struct sim *sim, unsigned int i, u32 len)
+{
+	struct sim_side *side = &sim->side[i];
+	struct roe_rq *rq = &side->qp->rq;
+	unsigned int n = side->recvs++;
+	struct roe_rwqe *rwqe = &rq->slots[n & rq->mask];
+	u8 *buf = side->rcv + n * sim->slot;
+
+	rwqe->wr_id = n;
+	rwqe->length = len;
+	rwqe->num_sge = 2;
+	rwqe->sge[0] = (struct roe_sge) { (uintptr_t)buf, len / 2, side->mr.key };
+	rwqe->sge[1] = (struct roe_sge) { (uintptr_t)buf + len / 2, len - len / 2, side->mr.key };
+	if (!side->late)
+		rq->prod++;
+	else
+		side->late++;
+}
+
+static void post_atomic(struct sim *sim, unsigned int i, struct ib_atomic_wr *wr, unsigned int n)
+{
+	struct sim_side *side = &sim->side[i], *peer = &sim->side[1 - i];
+	u64 add = 1 + n * 0x100000001ull;
+
+	wr->remote_addr = (uintptr_t)peer->word;
+	wr->rkey = peer->mr.key;
+	side->result_want[n] = peer->model;
+	/* results lie behind the word of this side, which has an MR */
+	want_data(side, (u8 *)(side->word + 1 + n), (u8 *)&side->result_want[n], sizeof(u64));
+	if (wr->wr.opcode == IB_WR_ATOMIC_FETCH_AND_ADD) {
+		wr->compare_add = add;
+		peer->model += add;
+	} else {
+		/* every third fails to match */
+		wr->compare_add = peer->model + (n % 3 == 2);
+		wr->swap = peer->model * 3 + add;
+		if (n % 3 != 2)
+			peer->model = wr->swap;
+	}
+}
+
+static void expect_outcome(struct sim *sim, unsigned int i, const struct ib_send_wr *wr,
+			   unsigned int n, u32 len)
+{
+	struct sim_side *side = &sim->side[i], *peer = &sim->side[1 - i];
+	u32 off = n * sim->slot;
+
+	switch (wr->opcode) {
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		want_recv(sim, peer, NULL, len, wr->ex.imm_data);
+		fallthrough;
+	case IB_WR_RDMA_WRITE:
+		want_data(peer, peer->dst + off, side->src + off, len);
+		break;
+	case IB_WR_RDMA_READ:
+		want_data(side, side->got + off, peer->src + off, len);
+		break;
+	case IB_WR_SEND_WITH_IMM:
+		want_recv(sim, peer, side->src + off, len, wr->ex.imm_data);
+		break;
+	case IB_WR_SEND:
+		want_recv(sim, peer, side->src + off, len, 0);
+		break;
+	case IB_WR_SEND_WITH_INV:
+		want_recv(sim, peer, side->src + off, len,
+			  (__force __be32)wr->ex.invalidate_rkey);
+		break;
+	default:
+		break;
+	}
+	if (wr->send_flags & IB_SEND_SIGNALED)
+		want_send(side, n, len);
+}
+
+static void fill_wr(struct sim *sim, unsigned int i, struct ib_rdma_wr *wr, struct ib_sge *sge,
+		    u32 len)
+{
+	struct sim_side *side = &sim->side[i], *peer = &sim->side[1 - i];
+	u32 off = wr->wr.wr_id * sim->slot;
+	u8 *local = wr->wr.opcode == IB_WR_RDMA_READ ? side->got : side->src;
+
+	/* uneven pieces */
+	sge[0] = (struct ib_sge) { (uintptr_t)local + off, len / 3, side->mr.key };
+	sge[1] = (struct ib_sge) { sge[0].addr + len / 3, len - len / 3, side->mr.key };
+	/* a registered fast MR is what the next message is sent from */
+	if (side->use_fast && local == side->src)
+		sge[1].lkey = side->fast.key;
+	wr->wr.sg_list = sge;
+	wr->wr.num_sge = 2;
+	wr->remote_addr = (uintptr_t)(local == side->src ? peer->dst : peer->src) + off;
+	wr->rkey = peer->mr.key;
+	if (wr->wr.opcode == IB_WR_SEND_WITH_INV)
+		wr->wr.ex.invalidate_rkey = peer->fast.key;
+	else
+		wr->wr.ex.imm_data = cpu_to_be32(0xabc00000 + wr->wr.wr_id);
+}
+
+static void post_special(struct sim *sim, unsigned int i, enum ib_wr_opcode op, int flags)
+{
+	struct sim_side *side = &sim->side[i];
+	unsigned int n = side->wrs++;
+	struct ib_sge sge = {
+		(uintptr_t)(side->word + 1 + n), sizeof(u64), side->mr.key,
+	};
+	struct ib_atomic_wr atomic = {
+		.wr = { .wr_id = n, .opcode = op, .send_flags = flags, .sg_list = &sge,
+			.num_sge = 1 },
+	};
+	struct ib_reg_wr reg = {
+		.wr = { .wr_id = n, .opcode = op, .send_flags = flags },
+		.mr = &side->fast.ib,
+		.key = side->fast.key,
+		.access = ALL_ACCESS,
+	};
+
+	if (op == IB_WR_REG_MR) {
+		side->use_fast = true;
+		sim_post_raw(sim, i, &reg.wr);
+	} else if (op == IB_WR_LOCAL_INV) {
+		side->use_fast = false;
+		reg.wr.ex.invalidate_rkey = side->fast.key;
+		sim_post_raw(sim, i, &reg.wr);
+	} else {
+		post_atomic(sim, i, &atomic, n);
+		sim_post_raw(sim, i, &atomic.wr);
+	}
+	expect_outcome(sim, i, &reg.wr, n,
+		       op == IB_WR_REG_MR || op == IB_WR_LOCAL_INV ? 0 : sizeof(u64));
+}
+
+void sim_post(struct sim *sim, unsigned int i, enum ib_wr_opcode op, u32 len, int flags)
+{
+	struct ib_rdma_wr wr = { .wr = { .opcode = op, .send_flags = flags } };
+	struct ib_sge sge[2];
+
+	switch (op) {
+	case IB_WR_REG_MR:
+	case IB_WR_LOCAL_INV:
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		post_special(sim, i, op, flags);
+		return;
+	default:
+		break;
+	}
+	wr.wr.wr_id = sim->side[i].wrs++;
+	fill_wr(sim, i, &wr, sge, len);
+	sim_post_raw(sim, i, &wr.wr);
+	expect_outcome(sim, i, &wr.wr, wr.wr.wr_id, len);
+}
+
+/* --- the outcome ----------------------------------------------------------- */
+
+static const char *check_cq(struct roe_cq *cq, const struct sim_want *want, unsigned int n,
+			    bool recv)
+{
+	struct ib_wc wc;
+
+	for (; n; n--, want++) {
+		if (!roe_cq_poll(&cq->ib, 1, &wc))
+			return recv ? "receive completion missing" : "send completion missing";
+		if (wc.wr_id != want->wr_id)
+			return recv ? "receive completion out of order" :
+				      "send completion out of order";
+		if (wc.status != want->status)
+			return recv ? "receive status" : "send status";
+		if (wc.byte_len != want->len)
+			return recv ? "receive length" : "send length";
+		if (recv && wc.ex.imm_data != want->imm)
+			return "immediate or rkey";
+	}
+	return roe_cq_poll(&cq->ib, 1, &wc) ? "completion too many" : NULL;
+}
+
+static const char *check_side(struct sim *sim, struct sim_side *side)
+{
+	const char *wrong;
+	unsigned int i;
+
+	if (side->qp->state != IB_QPS_RTS)
+		return "QP not in RTS";
+	if (side->qp->sq.cons != side->qp->sq.prod || side->qp->req.una != side->qp->req.psn)
+		return "work left";
+	if (side->qp->req.rd_out || side->qp->resp.rsrc_pending)
+		return "READ left";
+	wrong = check_cq(&side->scq, side->swant, side->nswant, false) ?:
+		check_cq(&side->rcq, side->rwant, side->nrwant, true);
+	if (wrong)
+		return wrong;
+	for (i = 0; i < side->ndata; i++) {
+		const struct sim_data *d = &side->data[i];
+
+		if (memcmp(d->is, d->want, d->len))
+			return "data";
+		if (d->len != sizeof(u64) && d->len < sim->slot && d->is[d->len] != SIM_SECRET)
+			return "data behind the end";
+	}
+	return *side->word == side->model ? NULL : "atomic executed twice or not";
+}
+
+const char *sim_check(struct sim *sim)
+{
+	return check_side(sim, &sim->side[0]) ?: check_side(sim, &sim->side[1]);
+}

@@ -1,0 +1,773 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Two QPs on a network that loses, doubles and reorders (harness: sim.h).
+ *
+ * Schedules are complete: for every opcode, every way in which the first five
+ * packets of one direction can be dropped, delivered or doubled, in every
+ * order; then random ones. Whatever the network did: data right, completions
+ * exactly once and in order, atomics executed once, QP still in RTS.
+ */
+#include <linux/random.h>
+#include <linux/sched.h>
+#include "sim.h"
+
+#define PSN0	0xfffffd	/* wraps in the third packet */
+#define PSN1	0x7ffffe
+
+#define RANDOM_RUNS	4000
+#define RANDOM_SEED	0x726f65ull
+
+static int setup(struct kunit *test)
+{
+	test->priv = sim_create(test);
+	return test->priv ? 0 : -ENOMEM;
+}
+
+static void teardown(struct kunit *test)
+{
+	if (test->priv)
+		sim_destroy(test->priv);
+}
+
+/* --- every schedule ---------------------------------------------------------- */
+
+struct load {
+	const char	*name;
+	struct {
+		u8	op;
+		u16	len;
+		u8	flags;
+	} wr[6];
+	unsigned int	n;
+};
+
+#define SIG	IB_SEND_SIGNALED
+
+static const struct load loads[] = {
+	{ "send", { { IB_WR_RDMA_WRITE, 10, SIG }, { IB_WR_SEND, 600, SIG },
+		    { IB_WR_SEND, 0, SIG } }, 3 },
+	{ "send_imm", { { IB_WR_SEND, 256, 0 }, { IB_WR_SEND_WITH_IMM, 513, SIG },
+			{ IB_WR_RDMA_WRITE, 1, SIG } }, 3 },
+	{ "send_5", { { IB_WR_SEND, 1280, SIG } }, 1 },
+	{ "write", { { IB_WR_SEND, 10, SIG }, { IB_WR_RDMA_WRITE, 700, SIG },
+		     { IB_WR_RDMA_WRITE, 0, SIG } }, 3 },
+	{ "write_imm", { { IB_WR_SEND, 10, SIG }, { IB_WR_RDMA_WRITE_WITH_IMM, 768, SIG },
+			 { IB_WR_RDMA_WRITE_WITH_IMM, 0, SIG } }, 3 },
+	{ "read", { { IB_WR_RDMA_WRITE, 20, SIG }, { IB_WR_RDMA_READ, 600, SIG },
+		    { IB_WR_SEND, 30, SIG } }, 3 },
+	{ "reads", { { IB_WR_RDMA_READ, 300, SIG }, { IB_WR_RDMA_READ, 0, 0 },
+		     { IB_WR_SEND, 30, IB_SEND_FENCE }, { IB_WR_RDMA_READ, 512, SIG },
+		     { IB_WR_SEND, 2, SIG } }, 5 },
+	{ "read_5", { { IB_WR_RDMA_READ, 1279, SIG } }, 1 },
+	{ "cmp_swap", { { IB_WR_RDMA_WRITE, 8, SIG }, { IB_WR_ATOMIC_CMP_AND_SWP, 8, SIG },
+			{ IB_WR_ATOMIC_CMP_AND_SWP, 8, 0 }, { IB_WR_ATOMIC_CMP_AND_SWP, 8, SIG },
+			{ IB_WR_SEND, 8, SIG } }, 5 },
+	{ "fetch_add", { { IB_WR_SEND, 8, SIG }, { IB_WR_ATOMIC_FETCH_AND_ADD, 8, SIG },
+			 { IB_WR_ATOMIC_FETCH_AND_ADD, 8, SIG },
+			 { IB_WR_ATOMIC_FETCH_AND_ADD, 8, 0 }, { IB_WR_RDMA_READ, 9, SIG } }, 5 },
+	{ "send_inv", { { IB_WR_SEND, 300, SIG }, { IB_WR_SEND_WITH_INV, 500, SIG },
+			{ IB_WR_RDMA_WRITE, 9, SIG } }, 3 },
+	{ "reg_mr", { { IB_WR_RDMA_WRITE, 9, SIG }, { IB_WR_REG_MR, 0, SIG },
+		      { IB_WR_SEND, 600, 0 }, { IB_WR_LOCAL_INV, 0, SIG },
+		      { IB_WR_RDMA_WRITE, 9, SIG } }, 5 },
+};
+
+static void load_desc(const struct load *load, char *desc)
+{
+	strscpy(desc, load->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(load, loads, load_desc);
+
+static void post_load(struct sim *sim, const struct load *load)
+{
+	struct sim_side *peer = &sim->side[1];
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		sim_recv(sim, 1, 2048);
+	if (load->wr[1].op == IB_WR_SEND_WITH_INV)
+		roe_mr_fast_reg(peer->qp->pd, &peer->fast, peer->fast.key, IB_ACCESS_LOCAL_WRITE);
+	for (i = 0; i < load->n; i++)
+		sim_post(sim, 0, load->wr[i].op, load->wr[i].len, load->wr[i].flags);
+}
+
+/* Fate and order of @n packets from two numbers; false: same as another pair. */
+static bool decode(struct sim *sim, unsigned int n, u32 fates, u32 perm)
+{
+	u8 left[SIM_SCRIPT] = { 0, 1, 2, 3, 4 };
+	int dropped = -1;
+	unsigned int i;
+
+	for (i = 0; i < n; i++, fates /= 3)
+		sim->fate[i] = fates % 3;
+	for (i = 0; i < n; i++) {
+		unsigned int k = perm % (n - i);
+
+		perm /= n - i;
+		sim->order[i] = left[k];
+		memmove(left + k, left + k + 1, n - i - 1 - k);
+		/* where a dropped packet stands does not matter: only behind, ascending */
+		if (sim->fate[sim->order[i]] == SIM_DROP) {
+			if (sim->order[i] < dropped)
+				return false;
+			dropped = sim->order[i];
+		} else if (dropped >= 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static const char *one_schedule(struct sim *sim, const struct load *load)
+{
+	post_load(sim, load);
+	if (!sim_run(sim))
+		return "never quiet";
+	if (load->wr[1].op == IB_WR_SEND_WITH_INV && sim->side[1].fast.state != ROE_MR_FREE)
+		return "not invalidated";
+	return sim_check(sim);
+}
+
+static u32 power(u32 base, unsigned int n)
+{
+	return n ? base * power(base, n - 1) : 1;
+}
+
+static u32 factorial(unsigned int n)
+{
+	return n ? n * factorial(n - 1) : 1;
+}
+
+/* How many packets there are to play with in direction @dir. */
+static unsigned int clean_run(struct kunit *test, const struct load *load, unsigned int dir)
+{
+	struct sim *sim = test->priv;
+	const char *wrong;
+
+	sim_reset(sim, PSN0, PSN1);
+	wrong = one_schedule(sim, load);
+	KUNIT_EXPECT_NULL_MSG(test, wrong, "clean network: %s", wrong);
+	return min_t(unsigned int, sim->sent[dir], SIM_SCRIPT);
+}
+
+static u32 all_schedules(struct kunit *test, const struct load *load, unsigned int dir,
+			 bool dup_last)
+{
+	struct sim *sim = test->priv;
+	unsigned int n = clean_run(test, load, dir);
+	u32 fates, perm, runs = 0;
+	const char *wrong;
+
+	for (fates = 0; fates < power(3, n); fates++) {
+		for (perm = 0; perm < factorial(n); perm++) {
+			if (!decode(sim, n, fates, perm))
+				continue;
+			sim_reset(sim, PSN0, PSN1);
+			sim->scripted = true;
+			sim->dir = dir;
+			sim->dup_last = dup_last;
+			/* fewer may come than in a clean run: packets wait for answers */
+			sim->limit = n;
+			wrong = one_schedule(sim, load);
+			runs++;
+			if (wrong) {
+				KUNIT_FAIL(test, "dir %u last %d fates %u perm %u: %s", dir,
+					   dup_last, fates, perm, wrong);
+				return runs;
+			}
+		}
+		cond_resched();
+	}
+	return runs;
+}
+
+static void sim_every_schedule(struct kunit *test)
+{
+	u32 runs = 0;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		runs += all_schedules(test, test->param_value, i & 1, i & 2);
+	kunit_info(test, "%u schedules\n", runs);
+}
+
+/* --- random schedules -------------------------------------------------------- */
+
+static u32 below(struct sim *sim, u32 n)
+{
+	return prandom_u32_state(&sim->rnd) % n;
+}
+
+static void post_random(struct sim *sim, unsigned int i)
+{
+	static const u8 ops[] = {
+		IB_WR_SEND, IB_WR_SEND_WITH_IMM, IB_WR_RDMA_WRITE, IB_WR_RDMA_WRITE_WITH_IMM,
+		IB_WR_RDMA_READ, IB_WR_RDMA_READ, IB_WR_ATOMIC_FETCH_AND_ADD,
+		IB_WR_ATOMIC_CMP_AND_SWP,
+	};
+	unsigned int n = 1 + below(sim, 24);
+
+	while (n--) {
+		u32 len = below(sim, 4) ? below(sim, 600) : below(sim, sim->slot - 1);
+		int flags = below(sim, 3) ? IB_SEND_SIGNALED : 0;
+
+		if (!below(sim, 5))
+			flags |= IB_SEND_FENCE;
+		sim_post(sim, i, ops[below(sim, ARRAY_SIZE(ops))], len, flags);
+	}
+}
+
+static void post_receives(struct sim *sim, unsigned int i)
+{
+	unsigned int n;
+
+	for (n = 0; n < 24; n++) {
+		/* from some moment on they come late, so there are RNR NAKs */
+		if (!sim->side[i].late && !below(sim, 12))
+			sim->side[i].late = 1;
+		sim_recv(sim, i, sim->slot);
+	}
+	if (sim->side[i].late)
+		sim->side[i].late--;
+}
+
+static void set_limits(struct sim *sim)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		u32 rd = 1 + below(sim, SIM_RD_ATOMIC);
+
+		sim->side[i].qp->attr.max_rd_atomic = rd;
+		sim->side[1 - i].qp->resp.rsrc_nr = rd;
+	}
+	sim->loss = below(sim, 21);
+	sim->dup = below(sim, 21);
+	sim->delay = below(sim, 21);
+	sim->lazy = below(sim, 2);
+}
+
+static const char *random_run(struct sim *sim, u64 seed)
+{
+	prandom_seed_state(&sim->rnd, seed);
+	sim_reset(sim, below(sim, 3) ? ROE_PSN_MASK - below(sim, 100) : below(sim, 1 << 24),
+		  below(sim, 1 << 24));
+	set_limits(sim);
+	post_receives(sim, 0);
+	post_receives(sim, 1);
+	post_random(sim, 0);
+	if (below(sim, 2))
+		post_random(sim, 1);
+	if (!sim_run(sim))
+		return "never quiet";
+	return sim_check(sim);
+}
+
+static void random_runs(struct kunit *test, u64 seed)
+{
+	unsigned int i;
+
+	for (i = 0; i < RANDOM_RUNS; i++, cond_resched()) {
+		const char *wrong = random_run(test->priv, seed + i);
+
+		if (wrong) {
+			KUNIT_FAIL(test, "seed %#llx: %s", seed + i, wrong);
+			return;
+		}
+	}
+	kunit_info(test, "%u schedules from seed %#llx\n", i, seed);
+}
+
+static void sim_random(struct kunit *test)
+{
+	random_runs(test, RANDOM_SEED);
+}
+
+static void sim_random_new(struct kunit *test)
+{
+	random_runs(test, get_random_u32());
+}
+
+/* More packets than the window, in both directions at once. */
+static void sim_large(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	const char *wrong;
+	unsigned int i;
+
+	for (i = 0; i < 60; i++, cond_resched()) {
+		sim_reset(sim, PSN0 - i, PSN1);
+		prandom_seed_state(&sim->rnd, i);
+		sim->slot = SIM_REGION;
+		sim->loss = i % 4;
+		sim->delay = i % 3;
+		sim_recv(sim, 1, SIM_REGION);
+		sim_post(sim, 0, i & 1 ? IB_WR_RDMA_READ : IB_WR_SEND, SIM_REGION, SIG);
+		sim_post(sim, 1, i & 2 ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE, SIM_REGION, SIG);
+		KUNIT_ASSERT_TRUE(test, sim_run(sim));
+		wrong = sim_check(sim);
+		KUNIT_ASSERT_NULL_MSG(test, wrong, "run %u: %s", i, wrong);
+	}
+}
+
+/* --- errors ------------------------------------------------------------------ */
+
+/* The next packet on the wire, which must be one for @to; false: none. */
+static bool next_pkt(struct sim *sim, unsigned int to, struct roe_pkt *p)
+{
+	struct sim_pkt *pkt = sim_take(sim);
+
+	memset(p, 0, sizeof(*p));
+	if (!pkt)
+		return false;
+	KUNIT_EXPECT_EQ(sim->test, pkt->to, to);
+	*p = pkt->rx.p;
+	sim_put(sim, pkt);
+	return true;
+}
+
+/* A forged packet for side @i, then what it answers. */
+static bool forge(struct sim *sim, unsigned int i, const struct roe_pkt *p, struct roe_pkt *answer)
+{
+	static u8 zeros[2 * SIM_MTU];
+	struct roe_rx_pkt rx = {
+		.p = *p,
+		.nvec = 1,
+		.vec = { { .iov_base = zeros, .iov_len = p->len } },
+	};
+
+	sim_receive(sim, i, &rx);
+	sim_emit(sim, i);
+	return next_pkt(sim, 1 - i, answer);
+}
+
+static struct roe_pkt an_ack(u32 psn, u8 syndrome)
+{
+	return (struct roe_pkt){ .opcode = ROE_OP_ACK, .psn = psn, .syndrome = syndrome };
+}
+
+static enum ib_wc_status status_of(struct roe_cq *cq)
+{
+	struct ib_wc wc;
+
+	return roe_cq_poll(&cq->ib, 1, &wc) ? wc.status : 99;
+}
+
+static struct sim *fresh(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+
+	sim_reset(sim, PSN0, PSN1);
+	return sim;
+}
+
+static const struct sim_pkt *sim_first(struct sim *sim)
+{
+	return list_first_entry(&sim->wire, struct sim_pkt, link);
+}
+
+#define EXPECT_STATUS(test, cq, want) KUNIT_EXPECT_EQ(test, (int)status_of(cq), (int)(want))
+
+static void error_rnr(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	unsigned int i;
+	u64 start;
+
+	qp->attr.rnr_retry = 2;
+	qp->req.rnr_retry = 2;
+	sim->side[1].qp->attr.min_rnr_timer = 20;	/* 10.24 ms */
+	sim_post(sim, 0, IB_WR_SEND, 100, SIG);
+	for (i = 0; i < 3; i++) {
+		struct roe_pkt p;
+
+		sim_emit(sim, 0);
+		KUNIT_ASSERT_EQ(test, sim->sent[0], i + 1);
+		sim_receive(sim, 1, &sim_first(sim)->rx);
+		next_pkt(sim, 1, &p);
+		sim_emit(sim, 1);
+		sim_receive(sim, 0, &sim_first(sim)->rx);
+		next_pkt(sim, 0, &p);
+		KUNIT_EXPECT_EQ(test, p.syndrome, ROE_AETH_RNR_NAK | 20);
+		KUNIT_EXPECT_EQ(test, p.psn, PSN0);
+		if (i == 2)
+			break;
+		start = sim->now;
+		KUNIT_EXPECT_EQ(test, roe_timer_next(qp), start + 10240 * NSEC_PER_USEC);
+		sim->now = start + 10240 * NSEC_PER_USEC - 1;
+		sim_timer(sim, 0);
+		KUNIT_EXPECT_FALSE(test, sim_emit(sim, 0));
+		sim->now++;
+		sim_timer(sim, 0);
+	}
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_RNR_RETRY_EXC_ERR);
+}
+
+/* While the requester waits it sends nothing, so no time-out may count. */
+static void error_rnr_progress(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_pkt p;
+
+	qp->timeout_ns = roe_timer_ack_ns(1);
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 0);
+	while (next_pkt(sim, 1, &p))
+		;
+	p = an_ack(PSN0, ROE_AETH_RNR_NAK | 20);
+	forge(sim, 0, &p, &p);
+	/* a copy of the first one came after the receive was posted */
+	p = an_ack(PSN0, ROE_AETH_ACK | 31);
+	forge(sim, 0, &p, &p);
+	while (qp->req.rnr_wait && roe_timer_next(qp)) {
+		sim->now = roe_timer_next(qp);
+		sim_timer(sim, 0);
+	}
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
+	KUNIT_EXPECT_EQ(test, qp->req.retry_cnt, 7);
+	KUNIT_EXPECT_TRUE(test, sim_emit(sim, 0));
+}
+
+static void error_lost(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	u64 start = sim->now;
+
+	sim->loss = 100;
+	qp->timeout_ns = roe_timer_ack_ns(14);
+	qp->attr.retry_cnt = 3;
+	qp->req.retry_cnt = 3;
+	sim_post(sim, 0, IB_WR_SEND, 100, 0);
+	sim_post(sim, 0, IB_WR_LOCAL_INV, 0, 0);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 100, 0);
+	sim_recv(sim, 0, 100);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
+	KUNIT_EXPECT_EQ(test, sim->now - start, 4 * qp->timeout_ns);
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_RETRY_EXC_ERR);
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_WR_FLUSH_ERR);
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_WR_FLUSH_ERR);
+	EXPECT_STATUS(test, &sim->side[0].scq, 99);
+	EXPECT_STATUS(test, &sim->side[0].rcq, IB_WC_WR_FLUSH_ERR);
+}
+
+/* What one bad request gives on both sides. */
+static void error_remote(struct kunit *test)
+{
+	static const struct {
+		u8 op;
+		bool bad_key;
+		u16 recv;
+		u8 access;
+		u8 status, rstatus;
+		u32 event;
+	} rows[] = {
+		{ IB_WR_RDMA_WRITE, true, 9, 7, IB_WC_REM_ACCESS_ERR, IB_WC_WR_FLUSH_ERR,
+		  BIT(IB_EVENT_QP_ACCESS_ERR) },
+		{ IB_WR_RDMA_READ, true, 9, 7, IB_WC_REM_ACCESS_ERR, IB_WC_WR_FLUSH_ERR,
+		  BIT(IB_EVENT_QP_ACCESS_ERR) },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, true, 9, 7, IB_WC_REM_ACCESS_ERR,
+		  IB_WC_WR_FLUSH_ERR, BIT(IB_EVENT_QP_ACCESS_ERR) },
+		{ IB_WR_RDMA_WRITE_WITH_IMM, true, 9, 7, IB_WC_REM_ACCESS_ERR,
+		  IB_WC_WR_FLUSH_ERR, BIT(IB_EVENT_QP_ACCESS_ERR) },
+		{ IB_WR_RDMA_WRITE, false, 9, 0, IB_WC_REM_INV_REQ_ERR, IB_WC_WR_FLUSH_ERR,
+		  BIT(IB_EVENT_QP_REQ_ERR) },
+		{ IB_WR_RDMA_READ, false, 9, 0, IB_WC_REM_INV_REQ_ERR, IB_WC_WR_FLUSH_ERR,
+		  BIT(IB_EVENT_QP_REQ_ERR) },
+		{ IB_WR_SEND, false, 599, 7, IB_WC_REM_INV_REQ_ERR, IB_WC_LOC_LEN_ERR, 0 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim *sim = fresh(test);
+		struct sim_side *side = sim->side;
+
+		if (!rows[i].access)
+			side[1].qp->access = 0;
+		sim_recv(sim, 1, rows[i].recv);
+		sim_post(sim, 0, IB_WR_RDMA_WRITE, 0, SIG & rows[i].access);
+		sim_post(sim, 0, rows[i].op, 600, 0);
+		if (rows[i].bad_key)
+			roe_sq_slot(&side[0].qp->sq, 1)->rkey ^= 1;
+		sim_post(sim, 0, IB_WR_SEND, 1, 0);
+		if (!rows[i].access) {	/* the first one would be refused as well */
+			side[0].qp->sq.cons = 1;
+			side[0].qp->sq.next = 1;
+		}
+		KUNIT_ASSERT_TRUE(test, sim_run(sim));
+		if (rows[i].access)
+			EXPECT_STATUS(test, &side[0].scq, IB_WC_SUCCESS);
+		KUNIT_EXPECT_EQ_MSG(test, (int)status_of(&side[0].scq), rows[i].status,
+				    "row %u", i);
+		EXPECT_STATUS(test, &side[0].scq, IB_WC_WR_FLUSH_ERR);
+		EXPECT_STATUS(test, &side[0].scq, 99);
+		KUNIT_EXPECT_EQ_MSG(test, (int)status_of(&side[1].rcq), rows[i].rstatus,
+				    "row %u", i);
+		EXPECT_STATUS(test, &side[1].rcq, 99);
+		KUNIT_EXPECT_EQ_MSG(test, side[1].events, rows[i].event, "row %u", i);
+		KUNIT_EXPECT_EQ(test, side[0].qp->state, IB_QPS_ERR);
+		KUNIT_EXPECT_EQ(test, side[1].qp->state, IB_QPS_ERR);
+	}
+}
+
+/* Responses that must change nothing. */
+static void error_ignored(struct kunit *test)
+{
+	static const struct {
+		s32 psn;
+		u8 syndrome;
+	} rows[] = {
+		{ 2, 0x1f }, { 3, 0x60 }, { 100, 0x1f }, { 0x7fffff, 0x1f },	/* not sent */
+		{ -1, 0x1f }, { -1, 0x61 }, { -1, 0x60 }, { -1, 0x21 },		/* stale */
+		{ -0x800000, 0x62 },
+		{ 0, 0x40 }, { 1, 0x5f },					/* reserved */
+		{ 0, 0x64 }, { 0, 0x65 }, { 0, 0x7f },
+		{ 0, 0x80 }, { 1, 0x9f }, { 0, 0xe1 },
+	};
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_pkt p;
+	unsigned int i;
+
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 0);
+	while (next_pkt(sim, 1, &p))
+		;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		p = an_ack(roe_psn_add(PSN0, rows[i].psn), rows[i].syndrome);
+		KUNIT_EXPECT_FALSE_MSG(test, forge(sim, 0, &p, &p), "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, qp->req.una, PSN0, "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, qp->state, IB_QPS_RTS, "row %u", i);
+		KUNIT_EXPECT_EQ(test, qp->req.retry_cnt, 7);
+		KUNIT_EXPECT_FALSE(test, qp->req.rnr_wait);
+	}
+	p = an_ack(PSN0 + 1, ROE_AETH_ACK | 31);
+	forge(sim, 0, &p, &p);
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_SUCCESS);
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_SUCCESS);
+}
+
+/* A READ of 600 bytes answered wrongly: first and third response. */
+static void error_bad_response(struct kunit *test)
+{
+	static const struct {
+		u8 op;
+		u16 len;
+	} rows[] = {
+		{ ROE_OP_READ_RESP_FIRST, 255 }, { ROE_OP_READ_RESP_FIRST, 257 },
+		{ ROE_OP_READ_RESP_FIRST, 0 }, { ROE_OP_READ_RESP_LAST, 256 },
+		{ ROE_OP_READ_RESP_ONLY, 256 }, { ROE_OP_READ_RESP_ONLY, 88 },
+		{ ROE_OP_ATOMIC_ACK, 0 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim *sim = fresh(test);
+		struct roe_pkt p;
+
+		sim_post(sim, 0, IB_WR_RDMA_READ, 600, 0);
+		sim_emit(sim, 0);
+		next_pkt(sim, 1, &p);
+		p = (struct roe_pkt){ .opcode = rows[i].op, .psn = PSN0, .len = rows[i].len };
+		forge(sim, 0, &p, &p);
+		KUNIT_EXPECT_EQ_MSG(test, (int)status_of(&sim->side[0].scq), IB_WC_BAD_RESP_ERR,
+				    "row %u", i);
+	}
+}
+
+/* A fatal refusal of a forged request: code, PSN, state. */
+static void expect_refused(struct kunit *test, const struct roe_pkt *p, u8 code)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_pkt nak;
+
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, p, &nak));
+	KUNIT_EXPECT_EQ_MSG(test, nak.syndrome, code, "opcode %#x", p->opcode);
+	KUNIT_EXPECT_EQ(test, nak.psn, p->psn);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, p, &nak));
+}
+
+static void error_opcodes(struct kunit *test)
+{
+	static const u8 ops[] = {
+		0x15, 0x18, 0x1c, 0x1d, 0x1e, 0x1f,			/* unknown, unsupported */
+		ROE_OP_SEND_MIDDLE, ROE_OP_SEND_LAST, ROE_OP_WRITE_MIDDLE, ROE_OP_WRITE_LAST,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		struct roe_pkt p = { .opcode = ops[i], .psn = PSN0, .len = SIM_MTU };
+
+		fresh(test);
+		sim_recv(test->priv, 1, 4096);
+		expect_refused(test, &p, ROE_NAK_INV_REQ);
+	}
+}
+
+static void error_future(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p = { .opcode = ROE_OP_WRITE_ONLY, .ackreq = true };
+	struct roe_pkt nak;
+	s32 i;
+
+	for (i = 1; i < 6; i++) {
+		p.psn = roe_psn_add(PSN0, i);
+		KUNIT_EXPECT_EQ(test, forge(sim, 1, &p, &nak), i == 1);
+	}
+	p.psn = PSN0;
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &nak));
+	KUNIT_EXPECT_EQ(test, nak.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
+	/* the expected one came: the next gap is reported again */
+	p.psn = roe_psn_add(PSN0, 3);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &nak));
+	KUNIT_EXPECT_EQ(test, nak.syndrome, ROE_NAK_PSN_SEQ);
+	KUNIT_EXPECT_EQ(test, nak.psn, PSN0 + 1);
+}
+
+static struct roe_pkt a_read(struct sim *sim, u32 n, u32 len)
+{
+	return (struct roe_pkt){
+		.opcode = ROE_OP_READ_REQ,
+		.psn = roe_psn_add(PSN0, n),
+		.va = (uintptr_t)sim->side[1].src + n * SIM_MTU,
+		.rkey = sim->side[1].mr.key,
+		.dmalen = len,
+	};
+}
+
+/* From its middle; beyond it, with another key or another length: silence. */
+static void error_dup_read(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p = a_read(sim, 0, 1000);
+	struct roe_pkt r;
+
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_READ_RESP_FIRST);
+	while (next_pkt(sim, 0, &r))
+		;
+	p = a_read(sim, 2, 1000 - 2 * SIM_MTU);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_READ_RESP_FIRST);
+	KUNIT_EXPECT_EQ(test, r.psn, roe_psn_add(PSN0, 2));
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_READ_RESP_LAST);
+	KUNIT_EXPECT_EQ(test, r.len, 1000 - 3 * SIM_MTU);
+	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &r));
+	p = a_read(sim, 3, 1000 - 3 * SIM_MTU);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_READ_RESP_ONLY);
+	p = a_read(sim, 2, 1000);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	p = a_read(sim, 2, 1000 - 2 * SIM_MTU);
+	p.rkey ^= 1;
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	p = a_read(sim, -1, 1000);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_RTS);
+}
+
+/* One more than max_dest_rd_atomic unanswered, or none allowed. */
+static void error_too_many_reads(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt rx = { };
+	struct roe_pkt p;
+	unsigned int i;
+
+	for (i = 0; i < SIM_RD_ATOMIC; i++) {
+		rx.p = a_read(sim, i, 10);
+		sim_receive(sim, 1, &rx);
+	}
+	rx.p = a_read(sim, i, 10);
+	sim_receive(sim, 1, &rx);
+	sim_emit(sim, 1);
+	for (i = 0; i < SIM_RD_ATOMIC; i++) {
+		KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+		KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_READ_RESP_ONLY);
+	}
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_INV_REQ);
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_ERR);
+
+	sim = fresh(test);
+	sim->side[1].qp->resp.rsrc_nr = 0;
+	p = a_read(sim, 0, 10);
+	expect_refused(test, &p, ROE_NAK_INV_REQ);
+}
+
+/* A copy of an answered READ or ATOMIC must not keep the slot from a new one. */
+static void error_dup_holds_slot(struct kunit *test)
+{
+	static const u8 ops[] = { ROE_OP_READ_REQ, ROE_OP_FETCH_ADD };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		struct sim *sim = fresh(test);
+		struct roe_rx_pkt rx = { .p = a_read(sim, 0, 8) };
+		struct roe_pkt p;
+
+		sim->side[1].qp->resp.rsrc_nr = 1;
+		rx.p.opcode = ops[i];
+		rx.p.va = (uintptr_t)sim->side[1].word;
+		KUNIT_EXPECT_TRUE(test, forge(sim, 1, &rx.p, &p));
+		sim_receive(sim, 1, &rx);
+		rx.p.psn = PSN0 + 1;
+		sim_receive(sim, 1, &rx);
+		sim_emit(sim, 1);
+		KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+		KUNIT_EXPECT_NE(test, p.opcode, ROE_OP_ACK);
+		KUNIT_EXPECT_EQ(test, p.psn, PSN0 + 1);
+		KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
+		KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_RTS);
+	}
+}
+
+static struct kunit_case error_cases[] = {
+	KUNIT_CASE(error_rnr),
+	KUNIT_CASE(error_rnr_progress),
+	KUNIT_CASE(error_lost),
+	KUNIT_CASE(error_remote),
+	KUNIT_CASE(error_ignored),
+	KUNIT_CASE(error_bad_response),
+	KUNIT_CASE(error_opcodes),
+	KUNIT_CASE(error_future),
+	KUNIT_CASE(error_dup_read),
+	KUNIT_CASE(error_too_many_reads),
+	KUNIT_CASE(error_dup_holds_slot),
+	{}
+};
+
+static struct kunit_suite error_suite = {
+	.name = "roe_errors",
+	.init = setup,
+	.exit = teardown,
+	.test_cases = error_cases,
+};
+
+static struct kunit_case sim_cases[] = {
+	KUNIT_CASE_PARAM(sim_every_schedule, load_gen_params),
+	KUNIT_CASE(sim_random),
+	KUNIT_CASE(sim_random_new),
+	KUNIT_CASE(sim_large),
+	{}
+};
+
+static struct kunit_suite sim_suite = {
+	.name = "roe_sim",
+	.init = setup,
+	.exit = teardown,
+	.test_cases = sim_cases,
+};
+
+kunit_test_suites(&error_suite, &sim_suite);

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The protocol's timers: tables of IBTA, the adaptive time-out, the next deadline.
+ */
+#include <kunit/test.h>
+#include <linux/slab.h>
+#include "../drivers/roe/transport.h"
+
+/* wire.md 4.2, in units of 10 us */
+static void timer_rnr(struct kunit *test)
+{
+	static const u32 units[32] = {
+		65536, 1, 2, 3, 4, 6, 8, 12,
+		16, 24, 32, 48, 64, 96, 128, 192,
+		256, 384, 512, 768, 1024, 1536, 2048, 3072,
+		4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+	};
+	unsigned int code;
+
+	for (code = 0; code < 256; code++)
+		KUNIT_EXPECT_EQ_MSG(test, roe_timer_rnr_ns(code), units[code & 31] * 10000ull,
+				    "code %u", code);
+}
+
+static void timer_ack(struct kunit *test)
+{
+	unsigned int t;
+
+	KUNIT_EXPECT_EQ(test, roe_timer_ack_ns(0), 0);
+	KUNIT_EXPECT_EQ(test, roe_timer_ack_ns(1), 8192);
+	KUNIT_EXPECT_EQ(test, roe_timer_ack_ns(14), 67108864);
+	for (t = 1; t < 32; t++)
+		KUNIT_EXPECT_EQ_MSG(test, roe_timer_ack_ns(t), 4096 * (1ull << t), "t %u", t);
+}
+
+static struct roe_qp *new_qp(struct kunit *test)
+{
+	struct roe_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	qp->state = IB_QPS_RTS;
+	return qp;
+}
+
+static u64 rto(struct roe_qp *qp)
+{
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+
+	roe_timer_arm(qp, &ctx);
+	return qp->req.early_deadline - ctx.now;
+}
+
+static void timer_rto(struct kunit *test)
+{
+	struct roe_qp *qp = new_qp(test);
+	u32 shift;
+
+	KUNIT_EXPECT_EQ(test, rto(qp), ROE_RTO_MIN_NS);
+	qp->req.srtt = 10 * NSEC_PER_MSEC;
+	qp->req.rttvar = 2 * NSEC_PER_MSEC;
+	for (shift = 0; shift < 40; shift++) {
+		u64 want = min_t(u64, 18ull * NSEC_PER_MSEC << min(shift, 12u), ROE_RTO_MAX_NS);
+
+		qp->req.backoff = shift;
+		KUNIT_EXPECT_EQ_MSG(test, rto(qp), want, "shift %u", shift);
+	}
+}
+
+/* RFC 6298: first sample sets both, a steady round trip brings the variance down. */
+static void timer_sample(struct kunit *test)
+{
+	struct roe_qp *qp = new_qp(test);
+	struct roe_req *req = &qp->req;
+	unsigned int i;
+
+	req->rtt_psn = 0xffffff;
+	req->rtt_start = 1000;
+	roe_timer_sample(qp, 5000, 0xffffff);
+	KUNIT_EXPECT_EQ(test, req->srtt, 0);
+	roe_timer_sample(qp, 9000, 0);
+	KUNIT_EXPECT_EQ(test, req->srtt, 8000);
+	KUNIT_EXPECT_EQ(test, req->rttvar, 4000);
+	KUNIT_EXPECT_EQ(test, req->rtt_start, 0);
+	for (i = 0; i < 100; i++) {
+		req->rtt_start = 1000;
+		roe_timer_sample(qp, 5000, 0);
+	}
+	KUNIT_EXPECT_GE(test, req->srtt, 4000);
+	KUNIT_EXPECT_LE(test, req->srtt, 4016);
+	KUNIT_EXPECT_LE(test, req->rttvar, 64);
+	/* a suspended machine does not spoil it for ever */
+	req->rtt_start = 1000;
+	roe_timer_sample(qp, 1000000 * (u64)NSEC_PER_SEC, 0);
+	KUNIT_EXPECT_LE(test, req->srtt, NSEC_PER_SEC / 8 + 5000);
+	KUNIT_EXPECT_LE(test, req->rttvar, NSEC_PER_SEC / 4);
+}
+
+static void timer_next(struct kunit *test)
+{
+	static const struct {
+		u64 rnr, ack, early, next;
+	} rows[] = {
+		{ 0, 0, 0, 0 },
+		{ 5, 0, 0, 5 },
+		{ 0, 5, 0, 5 },
+		{ 0, 0, 5, 5 },
+		{ 5, 6, 7, 5 },
+		{ 7, 5, 6, 5 },
+		{ 6, 7, 5, 5 },
+		{ 0, 6, 5, 5 },
+		{ 6, 0, 5, 5 },
+		{ 5, 0, 6, 5 },
+	};
+	struct roe_qp *qp = new_qp(test);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		qp->req.rnr_deadline = rows[i].rnr;
+		qp->req.ack_deadline = rows[i].ack;
+		qp->req.early_deadline = rows[i].early;
+		KUNIT_EXPECT_EQ_MSG(test, roe_timer_next(qp), rows[i].next, "row %u", i);
+	}
+}
+
+/* t = 0: only the adaptive time-out, which never gives up. */
+static void timer_off(struct kunit *test)
+{
+	struct roe_qp *qp = new_qp(test);
+
+	rto(qp);
+	KUNIT_EXPECT_EQ(test, qp->req.ack_deadline, 0);
+	KUNIT_EXPECT_NE(test, roe_timer_next(qp), 0);
+	roe_timer_disarm(qp);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
+}
+
+static struct kunit_case timer_cases[] = {
+	KUNIT_CASE(timer_rnr),
+	KUNIT_CASE(timer_ack),
+	KUNIT_CASE(timer_rto),
+	KUNIT_CASE(timer_sample),
+	KUNIT_CASE(timer_next),
+	KUNIT_CASE(timer_off),
+	{}
+};
+
+static struct kunit_suite timer_suite = {
+	.name = "roe_timer",
+	.test_cases = timer_cases,
+};
+
+kunit_test_suites(&timer_suite);
