@@ -187,10 +187,12 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 		return false;
 	if ((is_read(wqe) || is_atomic(wqe)) && req->rd_out >= qp->attr.max_rd_atomic)
 		return false;
-	return ((req->psn - req->una) & ROE_PSN_MASK) + npsn <= ROE_PSN_SPAN;
+	/* a message of 2^23 packets goes alone, the window keeps its PSNs apart */
+	return req->psn == req->una ||
+	       ((req->psn - req->una) & ROE_PSN_MASK) + npsn < ROE_PSN_SPAN;
 }
 
-static enum ib_wc_status check_data(struct roe_qp *qp, const struct roe_swqe *wqe)
+static enum ib_wc_status check_data(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 {
 	int access = is_read(wqe) || is_atomic(wqe) ? IB_ACCESS_LOCAL_WRITE : 0;
 
@@ -198,6 +200,9 @@ static enum ib_wc_status check_data(struct roe_qp *qp, const struct roe_swqe *wq
 		return IB_WC_SUCCESS;
 	if ((is_read(wqe) || is_atomic(wqe)) && !qp->attr.max_rd_atomic)
 		return IB_WC_LOC_QP_OP_ERR;
+	/* its responses would fill half of the PSN space: 2 GiB at a path MTU of 256 */
+	if (is_read(wqe) && npsn >= ROE_PSN_SPAN)
+		return IB_WC_LOC_LEN_ERR;
 	return roe_sge_check(qp, wqe->sge, wqe->num_sge, access) ? IB_WC_SUCCESS :
 								   IB_WC_LOC_PROT_ERR;
 }
@@ -210,7 +215,7 @@ static bool start(struct roe_qp *qp, struct roe_swqe *wqe)
 
 	if (!may_start(qp, wqe, npsn))
 		return false;
-	wqe->status = check_data(qp, wqe);
+	wqe->status = check_data(qp, wqe, npsn);
 	if (wqe->status != IB_WC_SUCCESS)
 		return false;
 	wqe->first_psn = req->psn;

@@ -79,7 +79,7 @@ static bool allowed(const struct roe_qp *qp, u32 flags)
 		return qp->access & IB_ACCESS_REMOTE_READ;
 	if (flags & ROE_F_ATOMIC)
 		return qp->access & IB_ACCESS_REMOTE_ATOMIC;
-	return true;
+	return flags & ROE_F_SEND;	/* not FLUSH, not ATOMIC WRITE */
 }
 
 /* The receive WQE for this packet; false: receiver not ready. */
@@ -289,7 +289,7 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 	u32 flags = roe_opcode(rx->p.opcode)->flags;
 	struct verdict v;
 
-	if (!in_sequence(resp, flags) || !allowed(qp, flags) || (flags & ROE_F_FETH)) {
+	if (!in_sequence(resp, flags) || !allowed(qp, flags)) {
 		refuse(qp, ctx, REFUSE(INV_REQ, REM_INV_REQ_ERR));
 		return;
 	}
