@@ -27,8 +27,8 @@ SLOW=1
 [ "$ROE_KERNEL" = debug ] && SLOW=5
 export RT_TIMEOUT=$((40 * SLOW))
 # rdma_rxe raises no QP events, so do not wait for them, and it crashes the
-# kernel on a user's REG_MR.
-[ "$ROE_TYPE" = rxe ] && export RT_EVENT_MS=20 RT_TIMEOUT=5 RT_NO_REG_MR=1
+# kernel on opcodes that no user should reach.
+[ "$ROE_TYPE" = rxe ] && export RT_EVENT_MS=20 RT_TIMEOUT=5 RT_TAME=1
 ulimit -l unlimited 2>/dev/null
 TMP=$(mktemp -d)
 

@@ -23,7 +23,8 @@ for p in $progs; do
 		# The shadow of KASAN makes each byte dear.
 		mib=1024
 		[ "$ROE_KERNEL" = debug ] && mib=192
-		run_tap "$p" 150 "$p" -d roe0 -- $mib ;;
+		# 2 GiB in one message take a minute of emulation, or several
+		RT_TIMEOUT=600 run_tap "$p" 900 "$p" -d roe0 -- $mib ;;
 	*)
 		run_tap "$p, one device" 120 "$p" -d roe0 ;;
 	esac
