@@ -4,11 +4,11 @@
 # wire-interop - roe on one machine and the in-tree rdma_rxe on the other, in
 # both roles, with the cases of wire-rc.
 #
-# Arguments: none; environment as in wire-lib.sh. Runs on both machines.
+# Arguments: none; environment as in lib-wire.sh. Runs on both machines.
 # Output: TAP. Exit code: 0 if all ok, 1 if not.
 
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
-. "$(dirname "$(readlink -f "$0")")/wire-lib.sh"
+. "$(dirname "$(readlink -f "$0")")/lib-wire.sh"
 
 own=$ROE_TYPE
 for rxe_side in b a; do

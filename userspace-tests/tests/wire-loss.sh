@@ -4,11 +4,11 @@
 # wire-loss - 1 % netem loss on each side: right data and no dead QP, with the
 # same driver on both sides and with rdma_rxe as the peer.
 #
-# Arguments: none; environment as in wire-lib.sh. Runs on both machines.
+# Arguments: none; environment as in lib-wire.sh. Runs on both machines.
 # Output: TAP. Exit code: 0 if all ok, 1 if not.
 
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
-. "$(dirname "$(readlink -f "$0")")/wire-lib.sh"
+. "$(dirname "$(readlink -f "$0")")/lib-wire.sh"
 
 # The meetings run over TCP and bear the loss, too. The limit is large, for an
 # overflow would be a local drop, which is another matter.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # shellcheck shell=bash
 #
-# tests/wire-lib.sh - what the two-machine tests share, on top of lib.sh. Both
+# tests/lib-wire.sh - what the two-machine tests share, on top of lib.sh. Both
 # machines run the same script; side a is the server of every case.
 #
 #	wire_sync NAME		wait until the other side is here too
