@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# For people; the kernel's build system reads Kbuild.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+KERNEL ?= 6.12
+VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+modules: $(if $(wildcard $(KDIR)/Makefile),,no-headers)
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+
+no-headers:
+	@echo "roe: no kernel headers in $(KDIR):" \
+		"install the package linux-headers-$$(uname -r), or say KDIR=..." >&2
+	@false
+
+install: modules
+	$(SUDO) $(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_DIR=updates modules_install
+	@echo "roe: installed; load it with: modprobe roe"
+
+dkms-install:
+	@. scripts/lib.sh; need dkms rsync
+	$(SUDO) mkdir -p /usr/src/roe-$(VERSION)
+	$(SUDO) rsync -a --delete --exclude='*.o' --exclude='*.ko' --exclude='.*.cmd' --exclude='*.mod*' \
+		Makefile Kbuild dkms.conf drivers include LICENSES $(wildcard kunit) /usr/src/roe-$(VERSION)/
+	$(SUDO) dkms install --force roe/$(VERSION)
+
+demo:
+	@scripts/demo $(KERNEL)
+
+check:
+	@scripts/check $(JOBS)
+
+kunit:
+	@scripts/kunit $(SUITE)
+
+test-vm:
+	@scripts/vm -k $(KERNEL) -t 2400 -o $${ROE_CACHE:-$$HOME/.cache/roe}/results/test-vm -- run-tests $(TEST)
+
+wire:
+	@scripts/wire -k $(KERNEL) -t 1200 -- run-tests $(TEST)
+
+shell:
+	@scripts/vm -k $(KERNEL) -i
+
+lint:
+	@scripts/lint $(PART)
+
+clean:
+	@if [ -e $(KDIR)/Makefile ]; then $(MAKE) -s -C $(KDIR) M=$(CURDIR) clean; fi
+	@if [ -e userspace-tests/Makefile ]; then $(MAKE) -s -C userspace-tests clean; fi
+
+clean-all: clean
+	@. scripts/lib.sh; say "removing $$ROE_CACHE"; rm -rf "$$ROE_CACHE"
+
+help:
+	@echo "roe $(VERSION): a software RoCEv2 RDMA device"
+	@echo
+	@echo "  make                  build roe.ko for the running kernel, or for KDIR=..."
+	@echo "  make install          install it for that kernel"
+	@echo "  make dkms-install     install it for every kernel to come (DKMS)"
+	@echo
+	@echo "In virtual machines, without touching this host (KERNEL=6.1, 6.12, 7.2 or debug):"
+	@echo "  make demo             see the stock ibv_rc_pingpong run over roe"
+	@echo "  make shell KERNEL=..  a shell in a machine with roe loaded"
+	@echo "  make check            all tests on all kernels; JOBS=\"lint kunit test-6.12 ...\""
+	@echo "  make kunit            the KUnit suites on the debug kernel; SUITE=glob"
+	@echo "  make test-vm KERNEL=..  userspace tests on one kernel; TEST=\"name ...\""
+	@echo "  make wire KERNEL=.. TEST=wire-NAME  a test on two machines on one wire"
+	@echo "  make lint             checkpatch, sparse, shellcheck, W=1; PART=..."
+	@echo
+	@echo "  make clean            remove what was built in the tree"
+	@echo "  make clean-all        also the cache of images, kernels, builds and results"
+	@echo "                        ($${ROE_CACHE:-~/.cache/roe})"
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := modules
+.PHONY: modules no-headers install dkms-install demo check kunit test-vm wire shell lint clean clean-all help
