@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * ICRC against packets of real adapters and of independent implementations
+ * (kunit/vectors), what may change on the way without changing it, what may not.
+ */
+#include <kunit/test.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+#include <roe/pkt.h>
+#include <roe/wire.h>
+#include "../drivers/roe/icrc.h"
+
+enum vector_kind {
+	VECTOR_IPV4,
+	VECTOR_IPV6,
+	VECTOR_GRH,	/* RoCEv1 */
+};
+
+struct vector {
+	const char	*name;
+	enum vector_kind kind;
+	bool		bad;	/* well formed, wrong ICRC */
+	u32		len;	/* L3 header .. ICRC */
+	const u8	*data;
+};
+
+#include "vectors.h"
+
+static void vector_desc(const struct vector *v, char *desc)
+{
+	strscpy(desc, v->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(vector, vectors, vector_desc);
+
+static u32 l3_len(const struct vector *v)
+{
+	return v->kind == VECTOR_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+}
+
+static u32 bth_off(const struct vector *v)
+{
+	return l3_len(v) + (v->kind == VECTOR_GRH ? 0 : sizeof(struct udphdr));
+}
+
+/* Does the ICRC of @data hold, the part behind the BTH being cut at @split? */
+static bool verifies(const struct vector *v, const u8 *data, u32 split)
+{
+	const struct udphdr *udp = (const void *)(data + l3_len(v));
+	const u8 *bth = data + bth_off(v);
+	const u8 *rest = bth + sizeof(struct roe_bth);
+	u32 len = data + v->len - ROE_ICRC_LEN - rest;
+	u32 crc;
+
+	split = min(split, len);
+	crc = roe_icrc_head(data, v->kind != VECTOR_IPV4,
+			    v->kind == VECTOR_GRH ? NULL : udp, (const void *)bth);
+	crc = roe_icrc_update(crc, rest, split);
+	crc = roe_icrc_update(crc, rest + split, len - split);
+	return get_unaligned((const __le32 *)(rest + len)) == roe_icrc_final(crc);
+}
+
+static u8 *copy(struct kunit *test, const struct vector *v)
+{
+	u8 *data = kunit_kmalloc(test, v->len, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	return memcpy(data, v->data, v->len);
+}
+
+static void icrc_vectors(struct kunit *test)
+{
+	const struct vector *v = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, verifies(v, v->data, 0), !v->bad);
+}
+
+static void icrc_pieces(struct kunit *test)
+{
+	const struct vector *v = test->param_value;
+	u32 split;
+
+	for (split = 0; split < v->len; split++)
+		KUNIT_EXPECT_EQ(test, verifies(v, v->data, split), !v->bad);
+}
+
+/* Bits of byte @i of the packet that the ICRC does not cover (wire.md 3.2). */
+static u8 masked_bits(const struct vector *v, u32 i)
+{
+	u32 l3 = l3_len(v), bth = bth_off(v);
+
+	if (v->kind == VECTOR_IPV4 && (i == 1 || i == 8 || i == 10 || i == 11))
+		return 0xff;
+	if (v->kind != VECTOR_IPV4 && (i == 1 || i == 2 || i == 3 || i == 7))
+		return 0xff;
+	if (v->kind != VECTOR_IPV4 && i == 0)
+		return 0x0f;
+	if (v->kind != VECTOR_GRH && (i == l3 + 6 || i == l3 + 7))
+		return 0xff;
+	return i == bth + 4 ? 0xff : 0;
+}
+
+/* Every single bit of every vector: it matters, or it is masked. */
+static void icrc_bits(struct kunit *test)
+{
+	const struct vector *v = test->param_value;
+	u8 *data = copy(test, v);
+	u32 i, bit;
+
+	if (v->bad)
+		kunit_skip(test, "has no right ICRC");
+	for (i = 0; i < v->len; i++) {
+		for (bit = 0; bit < 8; bit++) {
+			data[i] ^= BIT(bit);
+			KUNIT_EXPECT_EQ_MSG(test, verifies(v, data, 0),
+					    !!(masked_bits(v, i) & BIT(bit)),
+					    "byte %u bit %u", i, bit);
+			data[i] ^= BIT(bit);
+		}
+	}
+}
+
+static const struct vector *find(const char *name)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(vectors); i++)
+		if (!strcmp(vectors[i].name, name))
+			return &vectors[i];
+	return NULL;
+}
+
+/* Two packets that differ in TOS, TTL and BTH byte 4 only have one ICRC. */
+static void icrc_invariant(struct kunit *test)
+{
+	const struct vector *a = find("syn_v4_invariant_a");
+	const struct vector *b = find("syn_v4_invariant_b");
+
+	KUNIT_ASSERT_NOT_NULL(test, a);
+	KUNIT_ASSERT_NOT_NULL(test, b);
+	KUNIT_ASSERT_EQ(test, a->len, b->len);
+	KUNIT_EXPECT_NE(test, memcmp(a->data, b->data, a->len), 0);
+	KUNIT_EXPECT_EQ(test, memcmp(a->data + a->len - ROE_ICRC_LEN,
+				     b->data + b->len - ROE_ICRC_LEN, ROE_ICRC_LEN), 0);
+}
+
+/* Bit by bit, as the polynomial is written down: against every implementation. */
+static u32 crc_by_bit(u32 crc, const u8 *data, u32 len)
+{
+	u32 i, bit;
+
+	for (i = 0; i < len; i++) {
+		crc ^= data[i];
+		for (bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+	}
+	return crc;
+}
+
+/* Lengths around the switch to SIMD, all alignments; the buffer is not constant. */
+static void icrc_implementations(struct kunit *test)
+{
+	static const u32 lens[] = { 0, 1, 3, 15, 16, 63, 64, 79, 127, 255, 256, 257, 1024, 4096 };
+	u8 *buf = kunit_kmalloc(test, 4096 + 16, GFP_KERNEL);
+	u32 i, off;
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	for (i = 0; i < 4096 + 16; i++)
+		buf[i] = i * 2654435761u >> 24;
+	for (off = 0; off < 16; off++)
+		for (i = 0; i < ARRAY_SIZE(lens); i++)
+			KUNIT_EXPECT_EQ_MSG(test,
+					    roe_icrc_update(0x12345678, buf + off, lens[i]),
+					    crc_by_bit(0x12345678, buf + off, lens[i]),
+					    "offset %u length %u", off, lens[i]);
+}
+
+static struct kunit_case icrc_cases[] = {
+	KUNIT_CASE_PARAM(icrc_vectors, vector_gen_params),
+	KUNIT_CASE_PARAM(icrc_pieces, vector_gen_params),
+	KUNIT_CASE_PARAM(icrc_bits, vector_gen_params),
+	KUNIT_CASE(icrc_invariant),
+	KUNIT_CASE(icrc_implementations),
+	{}
+};
+
+static struct kunit_suite icrc_suite = {
+	.name = "roe_icrc",
+	.test_cases = icrc_cases,
+};
+
+kunit_test_suites(&icrc_suite);
