@@ -267,6 +267,7 @@ static struct roe_dev *alloc_device(struct net_device *ndev)
 	dev->ndev = ndev;
 	dev->net = dev_net(ndev);
 	netdev_hold(ndev, &dev->ndev_tracker, GFP_KERNEL);
+	dev->up = roe_device_up(dev);
 	ib_set_device_ops(&dev->ib, &ops);
 	describe(&dev->ib, ndev);
 	return dev;

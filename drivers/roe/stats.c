@@ -51,14 +51,13 @@ struct rdma_hw_stats *roe_stat_alloc_port(struct ib_device *ibdev, u32 port)
 					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
 }
 
+/* nldev asks for counter 0 and shows all of them: so all are always filled. */
 int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, int index)
 {
 	const struct roe_dev *dev = roe_dev(ibdev);
 	unsigned int i;
 
-	/* The core asks for one counter or, with index == number, for all. */
 	for (i = 0; i < ARRAY_SIZE(descs); i++)
-		if (index == i || index == ARRAY_SIZE(descs))
-			hw->value[i] = roe_stat_sum(dev, i);
+		hw->value[i] = roe_stat_sum(dev, i);
 	return ARRAY_SIZE(descs);
 }
