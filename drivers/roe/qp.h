@@ -107,6 +107,7 @@ struct roe_req {
 	u32	una;		/* oldest PSN not acknowledged; lies in sq.cons */
 	u32	wqe_psn;	/* PSN from which sq.next goes on */
 	u32	win_psn;	/* window starts here if after una: behind a READ */
+	u32	cwnd;		/* window, packets: halved on loss, grows on progress */
 	u32	rd_out;		/* READ and ATOMIC started, not complete */
 	u32	since_ack;	/* packets since the last AckReq */
 	u8	retry_cnt, rnr_retry;		/* left */

@@ -84,6 +84,15 @@ void roe_requester_rewind(struct roe_qp *qp)
 }
 
 /**
+ * roe_requester_slow_down() - packets were lost: fewer in flight from now on
+ * @qp: a whole window sent again at once would only overrun the same queue
+ */
+void roe_requester_slow_down(struct roe_qp *qp)
+{
+	qp->req.cwnd = max_t(u32, qp->req.cwnd / 2, ROE_WINDOW_MIN);
+}
+
+/**
  * roe_requester_retry() - a loss that counts against retry_cnt
  * @qp: time-out, NAK 0x60 or implied NAK
  * @ctx: takes notifications
@@ -98,6 +107,7 @@ bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
 		return false;
 	}
 	qp->req.retry_cnt--;
+	roe_requester_slow_down(qp);
 	roe_requester_rewind(qp);
 	return true;
 }
@@ -115,6 +125,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->rnr_retry = qp->attr.rnr_retry;
 	req->rewound = false;
 	req->backoff = 0;
+	req->cwnd = min_t(u32, req->cwnd + 1, ROE_WINDOW_PKTS);
 	roe_timer_sample(qp, ctx->now, req->una);
 	if (qp->sq.next == qp->sq.cons && roe_psn_diff(req->una, req->wqe_psn) > 0)
 		req->wqe_psn = req->una;
@@ -132,7 +143,10 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
-	u64 soon = ctx->now + ((u64)ROE_LOCAL_DROP_NS << min(req->backoff, 8u));
+	u64 soon;
+
+	roe_requester_slow_down(qp);
+	soon = ctx->now + ((u64)ROE_LOCAL_DROP_NS << min(req->backoff, 8u));
 
 	if (roe_psn_diff(req->max_psn, req->una) > 0 &&
 	    (!req->early_deadline || soon < req->early_deadline))
@@ -154,6 +168,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->una = psn;
 	req->wqe_psn = psn;
 	req->win_psn = psn;
+	req->cwnd = ROE_WINDOW_PKTS;
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
 }
@@ -235,7 +250,7 @@ static bool window_open(const struct roe_qp *qp)
 	const struct roe_req *req = &qp->req;
 	u32 from = roe_psn_diff(req->win_psn, req->una) > 0 ? req->win_psn : req->una;
 
-	return roe_psn_diff(req->wqe_psn, from) < ROE_WINDOW_PKTS;
+	return roe_psn_diff(req->wqe_psn, from) < (s32)req->cwnd;
 }
 
 struct op_row {
@@ -276,7 +291,9 @@ static u8 pick(u8 wr_opcode, bool first, bool last)
 /* AckReq: where progress depends on it, and often enough to open the window. */
 static bool want_ack(struct roe_qp *qp, bool last)
 {
-	if (!last && ++qp->req.since_ack < ROE_ACKREQ_EVERY)
+	u32 every = min_t(u32, ROE_ACKREQ_EVERY, qp->req.cwnd / 2);
+
+	if (!last && ++qp->req.since_ack < every)
 		return false;
 	qp->req.since_ack = 0;
 	return true;

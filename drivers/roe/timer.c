@@ -154,6 +154,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->backoff++;
 	req->rewound = false;
 	req->early_deadline = ctx->now + rto(qp);
+	roe_requester_slow_down(qp);
 	roe_requester_rewind(qp);
 }
 

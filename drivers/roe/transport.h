@@ -17,10 +17,11 @@
 #include "qp.h"
 #include "stats.h"
 
-#define ROE_WINDOW_PKTS		256	/* request packets in flight */
+#define ROE_WINDOW_PKTS		128	/* request packets in flight at most */
+#define ROE_WINDOW_MIN		8	/* ... and after repeated loss */
 #define ROE_ACKREQ_EVERY	32	/* at least one AckReq in so many packets */
 #define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
-#define ROE_RTO_MIN_NS		(8 * NSEC_PER_MSEC)
+#define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
 #define ROE_LOCAL_DROP_NS	(200 * NSEC_PER_USEC)
 
@@ -28,6 +29,7 @@
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_requester_rewind(struct roe_qp *qp);
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
+void roe_requester_slow_down(struct roe_qp *qp);
 bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
