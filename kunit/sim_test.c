@@ -449,7 +449,8 @@ static void error_lost(struct kunit *test)
 	sim_recv(sim, 0, 100);
 	KUNIT_ASSERT_TRUE(test, sim_run(sim));
 	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
-	KUNIT_EXPECT_EQ(test, sim->now - start, 4 * qp->timeout_ns);
+	KUNIT_EXPECT_EQ(test, sim->now - start,
+			4 * ROE_ACK_TOLERANCE * qp->timeout_ns);
 	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_RETRY_EXC_ERR);
 	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_WR_FLUSH_ERR);
 	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_WR_FLUSH_ERR);

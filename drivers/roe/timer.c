@@ -71,7 +71,11 @@ void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx)
 	/* nothing is sent meanwhile, so no time-out may count */
 	if (req->rnr_wait)
 		return;
-	req->ack_deadline = qp->timeout_ns ? ctx->now + qp->timeout_ns : 0;
+	/*
+	 * As late as allowed: the early deadline has tried again long before, and
+	 * a host that stalls for a moment must not use up the retries.
+	 */
+	req->ack_deadline = qp->timeout_ns ? ctx->now + ROE_ACK_TOLERANCE * qp->timeout_ns : 0;
 	req->early_deadline = ctx->now + rto(qp);
 }
 ROE_EXPORT_FOR_TEST(roe_timer_arm);
