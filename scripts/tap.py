@@ -106,6 +106,12 @@ def tap(lines, c, expected):
             c.fail("%s ran %d times, expected once" % (e, ran.count(e)))
 
 
+def top(stack, c):
+    """The end of a module's suites."""
+    if stack and stack[0][0] != stack[0][1]:
+        c.fail("%s suites, planned %s" % (stack[0][1], stack[0][0]))
+
+
 def ktap(lines, c):
     """Suites: one KTAP level; cases: the next; parameters: below, counted too.
 
@@ -120,6 +126,8 @@ def ktap(lines, c):
         level = (len(line) - len(body)) // 4
         if body.startswith("KTAP version"):
             began = True
+            if not level:
+                top(stack, c)
             del stack[level:]
             while len(stack) <= level:
                 stack.append([None, 0, 0])
@@ -157,9 +165,9 @@ def ktap(lines, c):
         if not ok:
             for s in stack[:level + 1]:
                 s[2] += 1
-    # suites of a module are counted one plan at a time at level 0
     if len(stack) > 1:
         c.fail("the log ends inside of a suite")
+    top(stack, c)
     if not total:
         c.fail("no KUnit result in the log")
 
@@ -178,7 +186,7 @@ def main():
             ktap(f, c)
         else:
             tap(f, c, a.x)
-    if a.e and not c.bad:
+    if a.e > 120 or (a.e and not c.bad):
         c.fail("machine ended with %d (%s)" % (a.e, {
             121: "memory leak", 123: "kernel report", 124: "out of time",
             125: "machine lost"}.get(a.e, "exit code of the job")))
