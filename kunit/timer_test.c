@@ -56,10 +56,10 @@ static void timer_rto(struct kunit *test)
 	u32 shift;
 
 	KUNIT_EXPECT_EQ(test, rto(qp), ROE_RTO_MIN_NS);
-	qp->req.srtt = 10 * NSEC_PER_MSEC;
-	qp->req.rttvar = 2 * NSEC_PER_MSEC;
+	qp->req.srtt = 20 * NSEC_PER_MSEC;
+	qp->req.rttvar = 5 * NSEC_PER_MSEC;
 	for (shift = 0; shift < 40; shift++) {
-		u64 want = min_t(u64, 18ull * NSEC_PER_MSEC << min(shift, 12u), ROE_RTO_MAX_NS);
+		u64 want = min_t(u64, 40ull * NSEC_PER_MSEC << min(shift, 12u), ROE_RTO_MAX_NS);
 
 		qp->req.backoff = shift;
 		KUNIT_EXPECT_EQ_MSG(test, rto(qp), want, "shift %u", shift);
