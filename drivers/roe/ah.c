@@ -7,21 +7,7 @@
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 #include <uapi/rdma/rdma_user_rxe.h>
-#include "device.h"
-#include "net.h"
-
-/* Outlives its AH by a grace period: the core frees that at once. */
-struct roe_ah_entry {
-	struct roe_av		av;
-	const struct ib_pd	*pd;
-	u32			num;	/* 0: kernel user, not in the table */
-	struct rcu_head		rcu;
-};
-
-static struct roe_ah *roe_ah(struct ib_ah *ibah)
-{
-	return container_of(ibah, struct roe_ah, ib);
-}
+#include "ah.h"
 
 static void set_av(struct roe_av *av, const struct rdma_ah_attr *attr)
 {
@@ -42,11 +28,14 @@ static void set_av(struct roe_av *av, const struct rdma_ah_attr *attr)
 static int publish(struct roe_dev *dev, struct roe_ah_entry *entry, gfp_t gfp)
 {
 	unsigned long flags;
+	u32 num;
 	int err;
 
 	xa_lock_irqsave(&dev->ahs, flags);
-	err = __xa_alloc_cyclic(&dev->ahs, &entry->num, entry,
-				XA_LIMIT(1, ROE_MAX_OBJECTS), &dev->next_ah, gfp);
+	err = __xa_alloc_cyclic(&dev->ahs, &num, entry, XA_LIMIT(1, ROE_MAX_OBJECTS),
+				&dev->next_ah, gfp);
+	if (err >= 0)
+		entry->num = num;
 	xa_unlock_irqrestore(&dev->ahs, flags);
 	return err < 0 ? err : 0;
 }
@@ -59,7 +48,52 @@ static void unpublish(struct roe_dev *dev, struct roe_ah_entry *entry)
 	if (entry->num)
 		__xa_erase(&dev->ahs, entry->num);
 	xa_unlock_irqrestore(&dev->ahs, flags);
+	roe_ah_put(entry);
+}
+
+/**
+ * roe_ah_put() - done with an address handle
+ * @entry: of roe_ah_get() or roe_ah_hold()
+ *
+ * Any context. A lookup that found it in the table may still look at it.
+ */
+void roe_ah_put(struct roe_ah_entry *entry)
+{
+	if (!refcount_dec_and_test(&entry->refs))
+		return;
+	roe_path_destroy(&entry->path);
+	rdma_put_gid_attr(entry->path.av.sgid_attr);
 	kfree_rcu(entry, rcu);
+}
+
+static struct roe_ah_entry *alloc_entry(const struct ib_pd *pd, const struct rdma_ah_attr *attr,
+					gfp_t gfp)
+{
+	struct roe_ah_entry *entry = kzalloc(sizeof(*entry), gfp);
+
+	if (!entry)
+		return NULL;
+	if (roe_path_init(&entry->path, gfp)) {
+		kfree(entry);
+		return NULL;
+	}
+	refcount_set(&entry->refs, 1);
+	entry->pd = pd;
+	set_av(&entry->path.av, attr);
+	rdma_hold_gid_attr(entry->path.av.sgid_attr);
+	return entry;
+}
+
+/* What the packets of this handle need: RoCEv2, one IP version at both ends. */
+static bool usable(const struct rdma_ah_attr *attr)
+{
+	const struct ib_global_route *grh = &attr->grh;
+
+	if (attr->type != RDMA_AH_ATTR_TYPE_ROCE || !(rdma_ah_get_ah_flags(attr) & IB_AH_GRH) ||
+	    !grh->sgid_attr || grh->sgid_attr->gid_type != IB_GID_TYPE_ROCE_UDP_ENCAP)
+		return false;
+	return ipv6_addr_v4mapped((const struct in6_addr *)&grh->sgid_attr->gid) ==
+	       ipv6_addr_v4mapped((const struct in6_addr *)&grh->dgid);
 }
 
 static int respond(struct roe_dev *dev, struct roe_ah_entry *entry, struct ib_udata *udata)
@@ -90,16 +124,14 @@ int roe_ah_create(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_
 	struct roe_ah_entry *entry;
 	int err = 0;
 
-	if (!(rdma_ah_get_ah_flags(init->ah_attr) & IB_AH_GRH))
+	if (!usable(init->ah_attr))
 		return -EINVAL;
 	if (udata && udata->outlen < sizeof(struct rxe_create_ah_resp))
 		return -EINVAL;
 
-	entry = kzalloc(sizeof(*entry), may_sleep ? GFP_KERNEL_ACCOUNT : GFP_ATOMIC);
+	entry = alloc_entry(ibah->pd, init->ah_attr, may_sleep ? GFP_KERNEL_ACCOUNT : GFP_ATOMIC);
 	if (!entry)
 		return -ENOMEM;
-	entry->pd = ibah->pd;
-	set_av(&entry->av, init->ah_attr);
 	if (udata)
 		err = respond(dev, entry, udata);
 	if (err) {
@@ -119,7 +151,7 @@ int roe_ah_create(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_
  */
 int roe_ah_query(struct ib_ah *ibah, struct rdma_ah_attr *attr)
 {
-	const struct roe_av *av = &roe_ah(ibah)->entry->av;
+	const struct roe_av *av = &roe_ah(ibah)->entry->path.av;
 
 	memset(attr, 0, sizeof(*attr));
 	attr->type = ibah->type;
@@ -144,18 +176,21 @@ int roe_ah_destroy(struct ib_ah *ibah, u32 flags)
 }
 
 /**
- * roe_ah_lookup() - the address vector that a user WQE names
+ * roe_ah_get() - the address handle that a user's WQE names
  * @dev: device
  * @pd: PD of the QP
- * @num: ah_num of the WQE
+ * @num: ah_num of the WQE: any value
  *
- * RCU read-side section, in which the result is valid.
+ * RCU read-side section.
  *
- * Return: NULL for an unknown number or an AH of another PD.
+ * Return: a reference, which outlives the AH; NULL for an unknown number or an
+ * AH of another PD (IBTA o10-2.2.1: both must be of the QP's).
  */
-const struct roe_av *roe_ah_lookup(struct roe_dev *dev, const struct ib_pd *pd, u32 num)
+struct roe_ah_entry *roe_ah_get(struct roe_dev *dev, const struct ib_pd *pd, u32 num)
 {
-	const struct roe_ah_entry *entry = xa_load(&dev->ahs, num);
+	struct roe_ah_entry *entry = xa_load(&dev->ahs, num);
 
-	return entry && entry->pd == pd ? &entry->av : NULL;
+	if (!entry || entry->pd != pd || !refcount_inc_not_zero(&entry->refs))
+		return NULL;
+	return entry;
 }

@@ -135,6 +135,21 @@ void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /**
+ * roe_complete_sqe() - a send failed locally on UC or UD: the SQ stops
+ * @qp: in RTS, SQD or SQE; the WQE that failed is retired
+ * @ctx: takes notifications
+ *
+ * Receiving goes on (IBTA 10.3.1.6); what is in the SQ, and what is posted until
+ * the consumer moves the QP back to RTS, is flushed.
+ */
+void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	WRITE_ONCE(qp->state, IB_QPS_SQE);
+	flush_send(qp, ctx);
+	qp->sq.next = qp->sq.cons;
+}
+
+/**
  * roe_complete_error() - move the QP to ERR
  * @qp: in any state but RESET
  * @ctx: takes notifications

@@ -28,6 +28,18 @@ static u32 user_wc_flags(int flags)
 	return user;
 }
 
+/*
+ * RoCE has no SL on the wire, so the field tells processes what hardware says
+ * there: bit 3 a UDP header, bits 2:0 the network header: 1 IPv6, 2 IPv4. UCX takes
+ * the place of the destination address in the first 40 bytes from it.
+ */
+static u8 user_sl(const struct ib_wc *wc)
+{
+	if (!(wc->wc_flags & IB_WC_WITH_NETWORK_HDR_TYPE))
+		return wc->sl;
+	return 8 | (wc->network_hdr_type == RDMA_NETWORK_IPV4 ? 2 : 1);
+}
+
 static void fill_user_wc(struct ib_uverbs_wc *uwc, const struct ib_wc *wc)
 {
 	*uwc = (struct ib_uverbs_wc) {
@@ -41,7 +53,7 @@ static void fill_user_wc(struct ib_uverbs_wc *uwc, const struct ib_wc *wc)
 		.wc_flags	= user_wc_flags(wc->wc_flags),
 		.pkey_index	= wc->pkey_index,
 		.slid		= wc->slid,
-		.sl		= wc->sl,
+		.sl		= user_sl(wc),
 		.dlid_path_bits	= wc->dlid_path_bits,
 		.port_num	= wc->port_num,
 	};

@@ -6,9 +6,11 @@
 #include <linux/ethtool.h>
 #include <net/addrconf.h>
 #include <rdma/ib_addr.h>
+#include <rdma/ib_mad.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 #include <roe/wire.h>
+#include "ah.h"
 #include "cq.h"
 #include "device.h"
 #include "mr.h"
@@ -120,11 +122,12 @@ static int query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey)
 	return 0;
 }
 
-/* No management datagrams yet: no MAD and no CM capability without a QP1. */
+/* MADs and the CM through QP1; no SMI, no QP0: RoCE has no subnet manager. */
 static int get_port_immutable(struct ib_device *ibdev, u32 port,
 			      struct ib_port_immutable *immutable)
 {
-	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP;
+	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 	immutable->gid_tbl_len = ROE_GID_TABLE_LEN;
 	immutable->pkey_tbl_len = ROE_MAX_PKEYS;
 	return 0;
@@ -197,6 +200,7 @@ static const struct ib_device_ops ops = {
 	.driver_id		= RDMA_DRIVER_RXE,
 	.uverbs_abi_ver		= UVERBS_ABI_VERSION,
 
+	.add_gid		= roe_gid_add,
 	.alloc_hw_port_stats	= roe_stat_alloc_port,
 	.alloc_mr		= roe_mr_alloc,
 	.alloc_pd		= alloc_pd,
@@ -208,6 +212,7 @@ static const struct ib_device_ops ops = {
 	.dealloc_driver		= dealloc_driver,
 	.dealloc_pd		= dealloc_pd,
 	.dealloc_ucontext	= dealloc_ucontext,
+	.del_gid		= roe_gid_del,
 	.dereg_mr		= roe_mr_dereg,
 	.destroy_ah		= roe_ah_destroy,
 	.destroy_cq		= roe_cq_destroy,

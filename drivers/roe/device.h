@@ -11,6 +11,7 @@
 #ifndef ROE_DEVICE_H
 #define ROE_DEVICE_H
 
+#include <linux/in6.h>
 #include <linux/netdevice.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
@@ -25,7 +26,10 @@
 #define ROE_MAX_QP		(0xffffff - 16)	/* QPNs without 0 to 15 and multicast */
 #define ROE_MAX_MR		((1 << 24) - 1)	/* 24-bit index of a key */
 #define ROE_GID_TABLE_LEN	1024
+#define ROE_GID_HASH_BITS	6
 #define ROE_DEFAULT_PKEY	0xffff
+
+struct roe_qp;
 
 struct roe_dev {
 	struct ib_device	ib;
@@ -37,6 +41,8 @@ struct roe_dev {
 	bool			dead;	/* past dealloc_driver; the same */
 	bool			up;	/* last port event; RTNL */
 	struct list_head	net_entry;	/* net.c, RCU */
+	struct hlist_head	gids[1 << ROE_GID_HASH_BITS];	/* gid.c, RCU */
+	struct roe_qp		*gsi;	/* QP1, RCU */
 	struct xarray		ahs;	/* ah_num -> struct roe_ah_entry, RCU */
 	u32			next_ah;
 	struct roe_keys		keys;
@@ -52,18 +58,17 @@ static inline struct roe_dev *roe_dev(struct ib_device *ibdev)
 /* Path MTU in bytes that the netdev allows now: 256 .. 4096, 0 if too small. */
 u32 roe_device_mtu(const struct roe_dev *dev);
 
-struct roe_av;
-
-/* ah.c: address handles. The vector behind an ah_num is valid under RCU. */
-struct roe_ah {
-	struct ib_ah		ib;
-	struct roe_ah_entry	*entry;
+/* gid.c: the addresses of a device, for those who must know whether one is ours. */
+struct roe_gid {
+	struct hlist_node	node;	/* RCU */
+	struct in6_addr		addr;	/* IPv4: mapped */
+	u16			vlan_id;	/* of the GID's netdev, 0xffff: none */
+	struct rcu_head		rcu;
 };
 
-int roe_ah_create(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_udata *udata);
-int roe_ah_query(struct ib_ah *ibah, struct rdma_ah_attr *attr);
-int roe_ah_destroy(struct ib_ah *ibah, u32 flags);
-const struct roe_av *roe_ah_lookup(struct roe_dev *dev, const struct ib_pd *pd, u32 num);
+int roe_gid_add(const struct ib_gid_attr *attr, void **context);
+int roe_gid_del(const struct ib_gid_attr *attr, void **context);
+const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr);
 
 /*
  * link.c: list of all devices, link type, netdev events, end of namespaces.

@@ -61,6 +61,31 @@ struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev)
 	return any;
 }
 
+/**
+ * roe_net_owner() - whose address is it?
+ * @net: namespace
+ * @addr: IPv6, or IPv4 mapped
+ * @ndev: of several devices, link-local addresses, the one on this netdev
+ *
+ * RCU read-side section, in which the result is valid.
+ *
+ * Return: a device with that GID, or NULL.
+ */
+struct roe_dev *roe_net_owner(struct net *net, const struct in6_addr *addr,
+			      const struct net_device *ndev)
+{
+	struct roe_dev *dev, *any = NULL;
+
+	list_for_each_entry_rcu(dev, &roe_net(net)->devices, net_entry) {
+		if (!roe_gid_find(dev, addr))
+			continue;
+		if (dev->ndev == ndev)
+			return dev;
+		any = dev;
+	}
+	return any;
+}
+
 static bool to_our_port(const struct sk_buff *skb)
 {
 	const struct udphdr *udp;

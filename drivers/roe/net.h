@@ -68,6 +68,12 @@ void roe_net_del(struct roe_dev *dev);
  */
 struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev);
 
+/*
+ * The device of the namespace that owns @addr, if two do the one on @ndev. RCU.
+ */
+struct roe_dev *roe_net_owner(struct net *net, const struct in6_addr *addr,
+			      const struct net_device *ndev);
+
 enum roe_rx_verdict {
 	ROE_RX_TAKEN,		/* for one of our QPs; the caller frees the skb */
 	ROE_RX_FOREIGN,		/* no QP of ours at this address; skb untouched */

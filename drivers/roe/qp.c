@@ -15,6 +15,7 @@
 #include <linux/percpu.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include "ah.h"
 #include "post.h"
 #include "qp_state.h"
 #include "transport.h"
@@ -72,8 +73,11 @@ struct roe_qp *roe_qp_lookup(u32 qpn)
  */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
-	bool more = roe_responder_emit(qp, ctx, txb);
+	bool more;
 
+	if (roe_qp_is_ud(qp))
+		return roe_ud_emit(qp, ctx, txb);
+	more = roe_responder_emit(qp, ctx, txb);
 	return roe_requester_emit(qp, ctx, txb) || more;
 }
 ROE_EXPORT_FOR_TEST(roe_qp_emit);
@@ -94,6 +98,10 @@ void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 {
 	if (!may_receive(qp))
 		return;
+	if (roe_qp_is_ud(qp)) {
+		roe_ud_receive(qp, ctx, pkt);
+		return;
+	}
 	if (qp->state == IB_QPS_RTR && !qp->comm_est) {
 		qp->comm_est = true;
 		ctx->events |= BIT(IB_EVENT_COMM_EST);
@@ -104,6 +112,20 @@ void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 		roe_responder_receive(qp, ctx, pkt);
 }
 ROE_EXPORT_FOR_TEST(roe_qp_dispatch);
+
+/* Headers and ICRC. The way of datagrams is that of their address handle. */
+static unsigned int build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *skbs)
+{
+	struct roe_ah_entry *ah = txb->ah;
+	unsigned int lost = 0;
+
+	if (txb->n)
+		lost = roe_xmit_build(qp->dev, ah ? &ah->path : &qp->path, txb, skbs);
+	txb->ah = NULL;
+	if (ah)
+		roe_ah_put(ah);
+	return lost;
+}
 
 /*
  * Collect a burst under the lock, send it without. The owner flag keeps the
@@ -126,7 +148,7 @@ static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 	qp->tx_again = false;
 	__skb_queue_head_init(&skbs);
 	more = roe_qp_emit(qp, ctx, txb);
-	lost = txb->n ? roe_xmit_build(qp->dev, &qp->path, txb, &skbs) : 0;
+	lost = build(qp, txb, &skbs);
 	if (!skb_queue_empty(&skbs)) {
 		spin_unlock(&qp->lock);
 		lost += roe_xmit_send(qp->dev, &skbs);
@@ -240,6 +262,9 @@ static int ring_doorbell(struct roe_qp *qp, bool *more)
 			roe_ring_release(qp->sq.ring, roe_ring_pending(qp->sq.ring));
 		err = -EINVAL;
 		break;
+	case IB_QPS_SQE:
+		roe_complete_sqe(qp, &ctx);
+		break;
 	case IB_QPS_ERR:
 		roe_complete_flush(qp, &ctx);
 		break;
@@ -335,7 +360,15 @@ static int check_caps(const struct ib_qp_init_attr *init)
 {
 	const struct ib_qp_cap *cap = &init->cap;
 
-	if (init->qp_type != IB_QPT_RC || init->srq || init->create_flags)
+	switch (init->qp_type) {
+	case IB_QPT_RC:
+	case IB_QPT_UD:
+	case IB_QPT_GSI:
+		break;
+	default:
+		return -EOPNOTSUPP;
+	}
+	if (init->srq || init->create_flags)
 		return -EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return -EINVAL;
@@ -412,6 +445,8 @@ static void free_queues(struct roe_qp *qp)
 		roe_ring_destroy(qp->sq.ring);
 	if (!IS_ERR_OR_NULL(qp->rq.ring))
 		roe_ring_destroy(qp->rq.ring);
+	if (qp->sq.slots)
+		roe_ud_discard(qp);
 	kvfree(qp->sq.slots);
 	kvfree(qp->rq.slots);
 	kfree(qp->resp.rsrc);
@@ -429,7 +464,8 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	qp->scq = roe_cq(init->send_cq);
 	qp->rcq = roe_cq(init->recv_cq);
 	qp->pkey = ROE_DEFAULT_PKEY;
-	qp->mtu = 256;
+	/* of datagrams: the receive buffer is the limit, and the port's MTU */
+	qp->mtu = roe_qp_is_ud(qp) ? 4096 : 256;
 	qp->attr.port_num = 1;
 	qp->attr.path_mig_state = IB_MIG_MIGRATED;
 	INIT_WORK(&qp->work, work);
@@ -437,14 +473,35 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	hrtimer_setup(&qp->timer, timer_fn, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 }
 
+/* QP1 is found by the device; the number is the same for all. */
+static int publish_gsi(struct roe_qp *qp)
+{
+	if (cmpxchg(&qp->dev->gsi, NULL, qp))
+		return -EBUSY;
+	qp->qpn = ROE_QPN_GSI;
+	return 0;
+}
+
 static int publish(struct roe_qp *qp)
 {
-	int err = xa_alloc_cyclic(&qpns, &qp->qpn, qp, QPN_LIMIT, &qpn_next, GFP_KERNEL);
+	int err;
 
+	if (qp->type == IB_QPT_GSI)
+		err = publish_gsi(qp);
+	else
+		err = xa_alloc_cyclic(&qpns, &qp->qpn, qp, QPN_LIMIT, &qpn_next, GFP_KERNEL);
 	if (err < 0)
 		return err;
 	qp->ib.qp_num = qp->qpn;
 	return 0;
+}
+
+static void unpublish(struct roe_qp *qp)
+{
+	if (qp->type == IB_QPT_GSI)
+		WRITE_ONCE(qp->dev->gsi, NULL);
+	else
+		xa_erase(&qpns, qp->qpn);
 }
 
 static struct ib_ucontext *udata_context(struct ib_udata *udata)
@@ -476,7 +533,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 {
 	struct roe_ctx ctx;
 
-	xa_erase(&qpns, qp->qpn);
+	unpublish(qp);
 	roe_qp_begin(qp, &ctx);
 	WRITE_ONCE(qp->state, IB_QPS_RESET);
 	roe_qp_end(qp, &ctx);

@@ -57,8 +57,17 @@ struct roe_swqe {
 	u32			length;		/* bytes */
 	u32			rkey;
 	u64			raddr;
-	u64			compare_add;
-	u64			swap;
+	union {
+		struct {			/* ATOMIC */
+			u64		compare_add;
+			u64		swap;
+		};
+		struct {			/* UD, GSI: any opcode */
+			struct roe_ah_entry *ah;	/* reference; NULL: refused */
+			u32		dest_qpn;
+			u32		qkey;
+		};
+	};
 	struct roe_mr		*reg_mr;	/* IB_WR_REG_MR, kernel users only */
 	int			reg_access;
 	u32			first_psn;	/* valid from ACTIVE on */
@@ -206,6 +215,12 @@ struct roe_ctx {
 	bool	notify_recv;
 	u32	events;		/* bit per enum ib_event_type */
 };
+
+/* Datagrams: UD and QP1. */
+static inline bool roe_qp_is_ud(const struct roe_qp *qp)
+{
+	return qp->type == IB_QPT_UD || qp->type == IB_QPT_GSI;
+}
 
 static inline struct roe_qp *roe_qp(struct ib_qp *ibqp)
 {

@@ -139,6 +139,7 @@ static void enter_reset(struct roe_qp *qp)
 	WRITE_ONCE(qp->state, IB_QPS_RESET);
 	roe_requester_reset(qp, 0);
 	roe_responder_reset(qp, 0);
+	roe_ud_discard(qp);
 	if (sq->ring)
 		roe_ring_release(sq->ring, roe_ring_pending(sq->ring));
 	sq->cons = sq->prod;

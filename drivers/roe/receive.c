@@ -8,6 +8,8 @@
  * else is believed or counted; TVer; source address; transport; P_Key. The skb
  * is never written to: clones and other QPs' pages may be behind it.
  */
+#include <linux/etherdevice.h>
+#include <linux/if_arp.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/udp.h>
@@ -27,6 +29,7 @@ struct rx_frame {
 	u32			bth_off;	/* from skb->data */
 	u32			len;		/* BTH .. ICRC */
 	u8			hdrlen;
+	struct roe_rx_l3	l3;		/* for datagrams */
 	const struct udphdr	*udp;
 	const u8		*hdr;		/* BTH and extended headers */
 	u8			buf[sizeof(struct udphdr) + ROE_HDR_MAX] __aligned(4);
@@ -83,17 +86,42 @@ static bool read_frame(struct rx_frame *f, struct sk_buff *skb)
 	return read_lengths(f);
 }
 
+/* A datagram may come to any address of the device. */
+static bool to_device(struct roe_dev *dev, struct rx_frame *f)
+{
+	const struct roe_gid *gid = roe_gid_find(dev, &f->daddr);
+
+	if (!gid)
+		return false;
+	f->l3.vlan_id = gid->vlan_id;
+	return true;
+}
+
+/* The QP1 of the device with the destination address. */
+static struct roe_qp *find_gsi(struct net *net, struct rx_frame *f)
+{
+	struct roe_dev *dev = roe_net_owner(net, &f->daddr, f->skb->dev);
+
+	return dev && to_device(dev, f) ? READ_ONCE(dev->gsi) : NULL;
+}
+
 /*
  * Ours is what names a QP of ours in this namespace at its own address. The
  * same number at another address may be a QP of rdma_rxe.
  */
-static struct roe_qp *find_qp(struct net *net, const struct rx_frame *f)
+static struct roe_qp *find_qp(struct net *net, struct rx_frame *f)
 {
 	const struct roe_bth *bth = (const struct roe_bth *)f->hdr;
-	struct roe_qp *qp = roe_qp_lookup(be32_to_cpu(bth->qpn) & ROE_QPN_MASK);
+	u32 qpn = be32_to_cpu(bth->qpn) & ROE_QPN_MASK;
+	struct roe_qp *qp;
 
+	if (qpn == ROE_QPN_GSI)
+		return find_gsi(net, f);
+	qp = roe_qp_lookup(qpn);
 	if (!qp || !qp->dev || !net_eq(qp->dev->net, net))
 		return NULL;
+	if (roe_qp_is_ud(qp))
+		return to_device(qp->dev, f) ? qp : NULL;
 	return ipv6_addr_equal(&qp->path.av.saddr, &f->daddr) ? qp : NULL;
 }
 
@@ -208,8 +236,24 @@ static bool accept(const struct roe_qp *qp, const struct rx_frame *f, const stru
 
 	return !(bth->flags & ROE_BTH_TVER_MASK) &&
 	       transport_ok(qp, p->opcode) &&
-	       ipv6_addr_equal(&qp->path.av.daddr, &f->saddr) &&
+	       (roe_qp_is_ud(qp) || ipv6_addr_equal(&qp->path.av.daddr, &f->saddr)) &&
 	       pkey_ok(p->pkey, qp->pkey);
+}
+
+static const u8 *source_mac(const struct sk_buff *skb)
+{
+	if (!skb->dev || skb->dev->type != ARPHRD_ETHER || !skb_mac_header_was_set(skb) ||
+	    skb_network_header(skb) - skb_mac_header(skb) < ETH_HLEN)
+		return NULL;
+	return eth_hdr(skb)->h_source;
+}
+
+/* Last of all: to make the skb linear moves the headers. */
+static void read_l3(struct rx_frame *f)
+{
+	f->l3.ip = skb_network_header(f->skb);
+	f->l3.v6 = f->v6;
+	f->l3.smac = source_mac(f->skb);
 }
 
 static void receive(struct roe_qp *qp, struct rx_frame *f)
@@ -239,6 +283,9 @@ static void receive(struct roe_qp *qp, struct rx_frame *f)
 		return;
 	}
 	trim_pad(&rx);
+	rx.l3 = &f->l3;
+	if (roe_qp_is_ud(qp))
+		read_l3(f);
 	roe_qp_receive(qp, &rx, 1);
 }
 

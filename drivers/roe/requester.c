@@ -48,6 +48,8 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
 	if (wqe->state == ROE_SWQE_ACTIVE && (is_read(wqe) || is_atomic(wqe)) &&
 	    qp->req.rd_out)
 		qp->req.rd_out--;
+	if (roe_qp_is_ud(qp))
+		roe_ud_release(wqe);
 	roe_complete_send(qp, ctx, wqe, status);
 	/* done with the slot: pairs with the acquire in post_one() */
 	smp_store_release(&sq->cons, sq->cons + 1);

@@ -16,6 +16,7 @@ static const struct rdma_stat_desc descs[ROE_STAT_NR] = {
 	[ROE_STAT_RX_MALFORMED].name	= "rx_malformed",
 	[ROE_STAT_RX_NO_QP].name	= "rx_no_qp",
 	[ROE_STAT_RX_DROP].name		= "rx_drop",
+	[ROE_STAT_RX_QKEY_ERR].name	= "rx_qkey_violation",
 	[ROE_STAT_DUP_REQ].name		= "duplicate_request",
 	[ROE_STAT_OUT_OF_SEQ].name	= "out_of_sequence",
 	[ROE_STAT_RNR_SENT].name	= "rnr_nak_sent",

@@ -16,6 +16,7 @@ enum roe_stat {
 	ROE_STAT_RX_MALFORMED,
 	ROE_STAT_RX_NO_QP,
 	ROE_STAT_RX_DROP,		/* state, address, P_Key, transport */
+	ROE_STAT_RX_QKEY_ERR,		/* UD: Q_Key is not the QP's */
 	ROE_STAT_DUP_REQ,		/* duplicate_request */
 	ROE_STAT_OUT_OF_SEQ,		/* out_of_sequence: NAK 0x60 sent */
 	ROE_STAT_RNR_SENT,		/* rnr_nak_retry_err on the other side */

@@ -47,6 +47,14 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
 
+/* ud.c: datagrams, both directions */
+void roe_ud_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const struct rxe_send_wr *wr);
+int roe_ud_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr);
+void roe_ud_release(struct roe_swqe *wqe);
+void roe_ud_discard(struct roe_qp *qp);
+bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
+void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx);
+
 /* timer.c: the meaning of time */
 u64 roe_timer_ack_ns(u8 timeout);
 u64 roe_timer_rnr_ns(u8 code);
@@ -61,6 +69,7 @@ void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
 		       const struct roe_swqe *wqe, enum ib_wc_status status);
 void roe_complete_recv(struct roe_qp *qp, struct roe_ctx *ctx, struct ib_wc *wc,
 		       bool solicited);
+void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx);
 

@@ -14,10 +14,18 @@
 			 BIT(IB_WR_ATOMIC_FETCH_AND_ADD) | BIT(IB_WR_LOCAL_INV) |	\
 			 BIT(IB_WR_SEND_WITH_INV))
 
+#define UD_OPCODES	(BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM))
+
 #define INLINE_OPCODES	(BIT(IB_WR_RDMA_WRITE) | BIT(IB_WR_RDMA_WRITE_WITH_IMM) |	\
 			 BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM) | BIT(IB_WR_SEND_WITH_INV))
 
 #define SEND_FLAGS	(IB_SEND_FENCE | IB_SEND_SIGNALED | IB_SEND_SOLICITED | IB_SEND_INLINE)
+
+static bool user_may(const struct roe_qp *qp, u32 opcode)
+{
+	return opcode < BITS_PER_LONG &&
+	       (BIT(opcode) & (roe_qp_is_ud(qp) ? UD_OPCODES : USER_OPCODES));
+}
 
 static bool is_atomic(u32 opcode)
 {
@@ -127,7 +135,7 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = u.wr.wr_id;
 	wqe->flags = u.wr.send_flags & SEND_FLAGS & ~IB_SEND_INLINE;
-	if (u.wr.opcode >= BITS_PER_LONG || !(BIT(u.wr.opcode) & USER_OPCODES)) {
+	if (!user_may(qp, u.wr.opcode)) {
 		wqe->opcode = IB_WR_SEND;
 		wqe->status = IB_WC_LOC_QP_OP_ERR;
 		return;
@@ -140,6 +148,8 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 		copy_inline(qp, wqe, u.dma.length, data);
 	else
 		copy_sges(qp, wqe, u.dma.num_sge, data);
+	if (roe_qp_is_ud(qp))
+		roe_ud_from_ring(qp, wqe, &u.wr);
 }
 ROE_EXPORT_FOR_TEST(roe_wqe_from_ring);
 
@@ -230,6 +240,16 @@ static int keys_from_wr(struct roe_swqe *wqe, const struct ib_send_wr *wr)
 	}
 }
 
+static int data_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr)
+{
+	if (wr->opcode == IB_WR_LOCAL_INV || wr->opcode == IB_WR_REG_MR)
+		return 0;
+	if (wr->send_flags & IB_SEND_INLINE)
+		return inline_from_wr(qp, wqe, wr);
+	sges_from_wr(wqe, wr);
+	return 0;
+}
+
 /**
  * roe_wqe_from_wr() - private copy of a kernel user's work request
  * @qp: its limits apply
@@ -246,12 +266,11 @@ int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_sen
 	wqe->flags = wr->send_flags & SEND_FLAGS;
 	if (keys_from_wr(wqe, wr) || wr->num_sge < 0 || wr->num_sge > qp->sq.max_sge)
 		return -EINVAL;
-	if (wr->opcode == IB_WR_LOCAL_INV || wr->opcode == IB_WR_REG_MR)
-		return 0;
-	if (wr->send_flags & IB_SEND_INLINE)
-		return inline_from_wr(qp, wqe, wr);
-	sges_from_wr(wqe, wr);
-	return 0;
+	if (roe_qp_is_ud(qp) && !(BIT(wr->opcode) & UD_OPCODES))
+		return -EINVAL;
+	if (data_from_wr(qp, wqe, wr))
+		return -EINVAL;
+	return roe_qp_is_ud(qp) ? roe_ud_from_wr(qp, wqe, wr) : 0;
 }
 ROE_EXPORT_FOR_TEST(roe_wqe_from_wr);
 

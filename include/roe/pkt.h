@@ -18,6 +18,8 @@
 #include <linux/uio.h>
 #include <roe/wire.h>
 
+struct roe_ah_entry;
+
 /* Pieces of memory one received payload may lie in before it is linearised. */
 #define ROE_PKT_VECS	4
 
@@ -42,9 +44,21 @@ struct roe_pkt {
 	u32	len;		/* payload bytes, pad not counted */
 };
 
+/*
+ * What UD tells its consumer about the way a packet came: the 40 bytes in front
+ * of the message, and more for kernel users. Valid as long as the packet.
+ */
+struct roe_rx_l3 {
+	const void	*ip;		/* struct iphdr or struct ipv6hdr */
+	bool		v6;
+	u16		vlan_id;	/* 0xffff: none */
+	const u8	*smac;		/* NULL: not known */
+};
+
 /* A received packet; the pieces stay valid until the handler returns. */
 struct roe_rx_pkt {
 	struct roe_pkt	p;
+	const struct roe_rx_l3 *l3;	/* UD */
 	u8		nvec;
 	struct kvec	vec[ROE_PKT_VECS];
 };
@@ -69,6 +83,7 @@ struct roe_tx_pkt {
 struct roe_txb {
 	unsigned int		n;
 	u32			bytes;
+	struct roe_ah_entry	*ah;	/* UD: where all its packets go; a reference */
 	struct page		*page;	/* current chunk; a reference is held */
 	u32			off, size;
 	struct roe_tx_pkt	pkt[ROE_TXB_PKTS];

@@ -30,6 +30,7 @@ struct roe_bth {
 #define ROE_BTH_BECN		0x40000000u
 #define ROE_BTH_ACKREQ		0x80000000u
 #define ROE_QPN_MASK		0x00ffffffu
+#define ROE_QPN_GSI		1
 #define ROE_QPN_MCAST		0x00ffffffu
 #define ROE_PSN_MASK		0x00ffffffu
 

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The addresses of a device by value. The core's GID table is searched in
+ * index order under a lock; a packet for a UD QP wants its answer at once.
+ */
+#include <linux/hash.h>
+#include <linux/rculist.h>
+#include <linux/slab.h>
+#include <net/ipv6.h>
+#include <rdma/ib_cache.h>
+#include "device.h"
+
+static unsigned int bucket(const struct in6_addr *addr)
+{
+	return hash_32(ipv6_addr_hash(addr), ROE_GID_HASH_BITS);
+}
+
+/**
+ * roe_gid_add() - ib_device_ops.add_gid
+ * @attr: GID, its netdev and device
+ * @context: takes our entry, handed to roe_gid_del() again
+ *
+ * The core serialises changes of a port's table. May sleep.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int roe_gid_add(const struct ib_gid_attr *attr, void **context)
+{
+	struct roe_dev *dev = roe_dev(attr->device);
+	struct roe_gid *gid = kzalloc(sizeof(*gid), GFP_KERNEL);
+
+	if (!gid)
+		return -ENOMEM;
+	memcpy(&gid->addr, &attr->gid, sizeof(gid->addr));
+	if (rdma_read_gid_l2_fields(attr, &gid->vlan_id, NULL))
+		gid->vlan_id = 0xffff;
+	hlist_add_head_rcu(&gid->node, &dev->gids[bucket(&gid->addr)]);
+	*context = gid;
+	return 0;
+}
+
+/**
+ * roe_gid_del() - ib_device_ops.del_gid
+ * @attr: GID
+ * @context: our entry
+ *
+ * Return: 0.
+ */
+int roe_gid_del(const struct ib_gid_attr *attr, void **context)
+{
+	struct roe_gid *gid = *context;
+
+	hlist_del_rcu(&gid->node);
+	kfree_rcu(gid, rcu);
+	*context = NULL;
+	return 0;
+}
+
+/**
+ * roe_gid_find() - is this an address of the device?
+ * @dev: device
+ * @addr: IPv6, or IPv4 mapped
+ *
+ * RCU read-side section, in which the result is valid.
+ *
+ * Return: NULL if not.
+ */
+const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr)
+{
+	const struct roe_gid *gid;
+
+	hlist_for_each_entry_rcu(gid, &dev->gids[bucket(addr)], node)
+		if (ipv6_addr_equal(&gid->addr, addr))
+			return gid;
+	return NULL;
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Datagrams (IBTA 9.8.3, wire.md 4.4): UD QPs and QP1. A message is a packet,
+ * sent once; nothing is acknowledged, so a WQE is done when its packet is in
+ * the burst, and what cannot be received is dropped without a word.
+ *
+ * The address handle of each WQE says where to, so all packets of a burst have
+ * one handle; its reference travels from the WQE to the burst.
+ */
+#include <linux/etherdevice.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+#include <net/ip.h>
+#include "ah.h"
+#include "transport.h"
+
+/* --- posting --- */
+
+/*
+ * A Q_Key with bit 31 cannot be named in a work request: it stands for the QP's
+ * own, which only the privileged can set (IBTA 10.2.5, wire.md section 6).
+ */
+static u32 pick_qkey(const struct roe_qp *qp, u32 qkey)
+{
+	return qkey & BIT(31) ? qp->attr.qkey : qkey;
+}
+
+/**
+ * roe_ud_from_ring() - address part of a user's WQE
+ * @qp: UD; qp->lock held, RCU read-side section
+ * @wqe: takes it; status is set if the WQE cannot be sent
+ * @wr: private copy of what the user wrote
+ *
+ * Without a handle there would be an address vector in the WQE, written by the
+ * user, source address and all: never sent (abi.md section 9).
+ */
+void roe_ud_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const struct rxe_send_wr *wr)
+{
+	wqe->dest_qpn = wr->wr.ud.remote_qpn & ROE_QPN_MASK;
+	wqe->qkey = pick_qkey(qp, wr->wr.ud.remote_qkey);
+	wqe->ah = qp->dev ? roe_ah_get(qp->dev, qp->pd, wr->wr.ud.ah_num) : NULL;
+	if (!wqe->ah)
+		wqe->status = IB_WC_LOC_QP_OP_ERR;
+}
+
+/**
+ * roe_ud_from_wr() - address part of a kernel user's work request
+ * @qp: UD or GSI
+ * @wqe: takes it; the last thing that can fail when it is filled in
+ * @wr: the request
+ *
+ * Return: 0 or -EINVAL: not posted.
+ */
+int roe_ud_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr)
+{
+	const struct ib_ud_wr *ud = ud_wr(wr);
+
+	if (!ud->ah || ud->ah->pd != qp->pd)
+		return -EINVAL;
+	if (qp->type == IB_QPT_GSI && ud->pkey_index >= ROE_MAX_PKEYS)
+		return -EINVAL;
+	wqe->dest_qpn = ud->remote_qpn & ROE_QPN_MASK;
+	wqe->qkey = pick_qkey(qp, ud->remote_qkey);
+	wqe->ah = roe_ah_hold(roe_ah(ud->ah)->entry);
+	return 0;
+}
+
+/**
+ * roe_ud_release() - a WQE gives its address handle back
+ * @wqe: of a UD QP, retired or discarded
+ */
+void roe_ud_release(struct roe_swqe *wqe)
+{
+	if (wqe->ah)
+		roe_ah_put(wqe->ah);
+	wqe->ah = NULL;
+}
+
+/**
+ * roe_ud_discard() - all WQEs give their address handles back
+ * @qp: any type; its SQ is emptied without completions by the caller
+ */
+void roe_ud_discard(struct roe_qp *qp)
+{
+	u32 i;
+
+	if (!roe_qp_is_ud(qp))
+		return;
+	for (i = qp->sq.cons; i != qp->sq.prod; i++)
+		roe_ud_release(roe_sq_slot(&qp->sq, i));
+}
+
+/* --- sending --- */
+
+static void set_headers(struct roe_qp *qp, const struct roe_swqe *wqe, struct roe_pkt *p)
+{
+	struct roe_req *req = &qp->req;
+
+	p->qpn = wqe->dest_qpn;
+	p->pkey = qp->pkey;
+	p->qkey = wqe->qkey;
+	p->sqp = qp->qpn;
+	p->imm = wqe->imm;
+	p->se = wqe->flags & IB_SEND_SOLICITED;
+	p->psn = req->psn;
+	/* nothing is ever outstanding */
+	req->psn = roe_psn_add(req->psn, 1);
+	req->una = req->psn;
+	req->max_psn = req->psn;
+	req->wqe_psn = req->psn;
+}
+
+/* Put the packet of a WQE into the burst. False: no memory now. */
+static bool add_packet(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
+{
+	u8 opcode = wqe->opcode == IB_WR_SEND_WITH_IMM ? ROE_OPCODE_UD_SEND_ONLY_IMM :
+							ROE_OPCODE_UD_SEND_ONLY;
+	struct roe_tx_pkt *pkt = roe_txb_add(txb, opcode, wqe->length);
+
+	if (!pkt)
+		return false;
+	if (!roe_sge_read(qp, wqe, 0, roe_tx_payload(pkt), wqe->length)) {
+		roe_txb_cancel(txb);
+		wqe->status = IB_WC_LOC_PROT_ERR;
+		return true;
+	}
+	set_headers(qp, wqe, &pkt->p);
+	if (!txb->ah) {
+		txb->ah = wqe->ah;
+		wqe->ah = NULL;
+	}
+	return true;
+}
+
+static void retire(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
+{
+	enum ib_wc_status status = wqe->status;
+
+	roe_requester_retire(qp, ctx, status);
+	if (status != IB_WC_SUCCESS)
+		roe_complete_sqe(qp, ctx);
+}
+
+/* A message longer than the port's MTU leaves no packet and no error (IBTA C10-93.1.1). */
+static bool too_long(struct roe_qp *qp, const struct roe_swqe *wqe)
+{
+	if (wqe->length <= qp->mtu && (!qp->dev || wqe->length <= roe_device_mtu(qp->dev)))
+		return false;
+	roe_stat_inc(qp->dev, ROE_STAT_TX_DROP);
+	return true;
+}
+
+/**
+ * roe_ud_emit() - add datagrams to a burst
+ * @qp: UD or GSI
+ * @ctx: takes notifications
+ * @txb: empty, or of this QP; its handle is the caller's to put
+ *
+ * Return: true if more could be sent at once: the burst is full, or the next
+ * WQE has another address handle.
+ */
+bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	while (qp->state == IB_QPS_RTS) {
+		struct roe_swqe *wqe;
+
+		/* pairs with the release in post_one() */
+		if (qp->sq.next == smp_load_acquire(&qp->sq.prod))
+			return false;
+		if (!roe_txb_room(txb))
+			return true;
+		wqe = roe_sq_slot(&qp->sq, qp->sq.next);
+		if (wqe->status == IB_WC_SUCCESS && !too_long(qp, wqe)) {
+			if (txb->ah && wqe->ah != txb->ah)
+				return true;
+			/* no memory: lost, as it could have been on the wire */
+			if (!add_packet(qp, wqe, txb))
+				roe_stat_inc(qp->dev, ROE_STAT_TX_DROP);
+		}
+		retire(qp, ctx, wqe);
+	}
+	return false;
+}
+ROE_EXPORT_FOR_TEST(roe_ud_emit);
+
+/* --- receiving --- */
+
+/* As it was on the wire, whatever the stack did to the header since then. */
+static void fill_ipv4(struct iphdr *dst, const struct iphdr *src, u16 l4_len)
+{
+	*dst = *src;
+	dst->ihl = 5;
+	dst->tot_len = htons(sizeof(*dst) + l4_len);
+	dst->check = 0;
+	dst->check = ip_fast_csum(dst, dst->ihl);
+}
+
+/*
+ * The 40 bytes in front of the message: the IPv6 header, or an IPv4 header in
+ * the last 20 of them behind zeros (wire.md section 6).
+ */
+static void fill_grh(u8 *grh, const struct roe_rx_pkt *rx)
+{
+	const struct roe_rx_l3 *l3 = rx->l3;
+	u16 l4_len = sizeof(struct udphdr) + roe_opcode(rx->p.opcode)->hdrlen + rx->p.len +
+		     roe_pkt_pad(rx->p.len) + ROE_ICRC_LEN;
+	struct ipv6hdr *ip6 = (void *)grh;
+
+	memset(grh, 0, ROE_GRH_LEN);
+	if (l3->v6) {
+		memcpy(ip6, l3->ip, sizeof(*ip6));
+		ip6->payload_len = htons(l4_len);
+	} else {
+		fill_ipv4((void *)(grh + ROE_GRH_LEN - sizeof(struct iphdr)), l3->ip, l4_len);
+	}
+}
+
+/* Header and message to where the receive WQE says. */
+static bool deliver(struct roe_qp *qp, const struct roe_rx_pkt *rx)
+{
+	const struct roe_rwqe *rwqe = &qp->resp.rwqe;
+	u8 grh[ROE_GRH_LEN] __aligned(4);
+	struct kvec vec = { grh, sizeof(grh) };
+
+	fill_grh(grh, rx);
+	return roe_sge_write(qp, rwqe->sge, rwqe->num_sge, 0, &vec, 1, ROE_GRH_LEN) &&
+	       roe_sge_write(qp, rwqe->sge, rwqe->num_sge, ROE_GRH_LEN, rx->vec, rx->nvec,
+			     rx->p.len);
+}
+
+static void fill_wc(struct ib_wc *wc, const struct roe_rx_pkt *rx)
+{
+	const struct roe_rx_l3 *l3 = rx->l3;
+
+	wc->byte_len = ROE_GRH_LEN + rx->p.len;
+	wc->src_qp = rx->p.sqp;
+	wc->wc_flags = IB_WC_GRH | IB_WC_WITH_NETWORK_HDR_TYPE;
+	wc->network_hdr_type = l3->v6 ? RDMA_NETWORK_IPV6 : RDMA_NETWORK_IPV4;
+	if (rx->p.opcode == ROE_OPCODE_UD_SEND_ONLY_IMM) {
+		wc->wc_flags |= IB_WC_WITH_IMM;
+		wc->ex.imm_data = rx->p.imm;
+	}
+	if (l3->vlan_id != 0xffff) {
+		wc->wc_flags |= IB_WC_WITH_VLAN;
+		wc->vlan_id = l3->vlan_id;
+	}
+	if (l3->smac) {
+		wc->wc_flags |= IB_WC_WITH_SMAC;
+		ether_addr_copy(wc->smac, l3->smac);
+	}
+}
+
+/* The receive WQE for this packet, if there is one that it fits into. */
+static bool have_rwqe(struct roe_qp *qp, u32 len)
+{
+	struct roe_resp *resp = &qp->resp;
+
+	if (!resp->rwqe_valid)
+		resp->rwqe_valid = roe_wqe_next_recv(qp, &resp->rwqe);
+	/* one that is malformed is reported, one too short waits for another packet */
+	return resp->rwqe_valid && (resp->rwqe.num_sge > qp->rq.max_sge ||
+				    resp->rwqe.length >= ROE_GRH_LEN + len);
+}
+
+static bool acceptable(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	if (p->qkey != qp->attr.qkey) {
+		roe_stat_inc(qp->dev, ROE_STAT_RX_QKEY_ERR);
+		return false;
+	}
+	return roe_opcode_len_ok(p->opcode, p->len, qp->mtu) && have_rwqe(qp, p->len);
+}
+
+/**
+ * roe_ud_receive() - one datagram
+ * @qp: UD or GSI, in RTR, RTS, SQD or SQE
+ * @ctx: takes notifications and events
+ * @rx: proven packet with @l3; for a multicast packet once for each QP
+ */
+void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
+{
+	struct ib_wc wc = { .opcode = IB_WC_RECV };
+
+	if (!acceptable(qp, &rx->p)) {
+		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+		return;
+	}
+	wc.wr_id = qp->resp.rwqe.wr_id;
+	if (qp->resp.rwqe.num_sge > qp->rq.max_sge)
+		wc.status = IB_WC_LOC_QP_OP_ERR;
+	else if (!deliver(qp, rx))
+		wc.status = IB_WC_LOC_PROT_ERR;
+	else
+		fill_wc(&wc, rx);
+	qp->resp.rwqe_valid = false;
+	roe_complete_recv(qp, ctx, &wc, rx->p.se);
+	/* a local error in the RQ ends the QP (IBTA 10.3.1.7) */
+	if (wc.status != IB_WC_SUCCESS)
+		roe_complete_error(qp, ctx);
+}
+ROE_EXPORT_FOR_TEST(roe_ud_receive);
