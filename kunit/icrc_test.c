@@ -51,13 +51,16 @@ static bool verifies(const struct vector *v, const u8 *data, u32 split)
 	const u8 *bth = data + bth_off(v);
 	const u8 *rest = bth + sizeof(struct roe_bth);
 	u32 len = data + v->len - ROE_ICRC_LEN - rest;
+	struct roe_icrc_run run;
 	u32 crc;
 
 	split = min(split, len);
-	crc = roe_icrc_head(data, v->kind != VECTOR_IPV4,
+	roe_icrc_begin(&run, v->len);
+	crc = roe_icrc_head(&run, data, v->kind != VECTOR_IPV4,
 			    v->kind == VECTOR_GRH ? NULL : udp, (const void *)bth);
-	crc = roe_icrc_update(crc, rest, split);
-	crc = roe_icrc_update(crc, rest + split, len - split);
+	crc = roe_icrc_update(&run, crc, rest, split);
+	crc = roe_icrc_update(&run, crc, rest + split, len - split);
+	roe_icrc_end(&run);
 	return get_unaligned((const __le32 *)(rest + len)) == roe_icrc_final(crc);
 }
 
@@ -158,22 +161,75 @@ static u32 crc_by_bit(u32 crc, const u8 *data, u32 len)
 	return crc;
 }
 
+static u8 *noise(struct kunit *test, u32 len)
+{
+	u8 *buf = kunit_kmalloc(test, len, GFP_KERNEL);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	for (i = 0; i < len; i++)
+		buf[i] = i * 2654435761u >> 24;
+	return buf;
+}
+
 /* Lengths around the switch to SIMD, all alignments; the buffer is not constant. */
 static void icrc_implementations(struct kunit *test)
 {
 	static const u32 lens[] = { 0, 1, 3, 15, 16, 63, 64, 79, 127, 255, 256, 257, 1024, 4096 };
-	u8 *buf = kunit_kmalloc(test, 4096 + 16, GFP_KERNEL);
+	u8 *buf = noise(test, 4096 + 16);
+	struct roe_icrc_run run;
 	u32 i, off;
 
-	KUNIT_ASSERT_NOT_NULL(test, buf);
-	for (i = 0; i < 4096 + 16; i++)
-		buf[i] = i * 2654435761u >> 24;
+	roe_icrc_begin(&run, 4096);
 	for (off = 0; off < 16; off++)
 		for (i = 0; i < ARRAY_SIZE(lens); i++)
 			KUNIT_EXPECT_EQ_MSG(test,
-					    roe_icrc_update(0x12345678, buf + off, lens[i]),
+					    roe_icrc_update(&run, 0x12345678, buf + off, lens[i]),
 					    crc_by_bit(0x12345678, buf + off, lens[i]),
 					    "offset %u length %u", off, lens[i]);
+	roe_icrc_end(&run);
+}
+
+/* A copy leaves the register of an update, and the bytes at their place only. */
+static void icrc_copy(struct kunit *test)
+{
+	static const u32 lens[] = { 0, 1, 15, 16, 17, 255, 256, 1024, 1031 };
+	u8 *src = noise(test, 1031), *dst = noise(test, 1033);
+	struct roe_icrc_run run;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		u32 len = lens[i];
+
+		memset(dst, 0xa5, 1033);
+		roe_icrc_begin(&run, len);
+		KUNIT_EXPECT_EQ(test, roe_icrc_copy(&run, 7, dst + 1, src, len),
+				crc_by_bit(7, src, len));
+		roe_icrc_end(&run);
+		KUNIT_EXPECT_EQ(test, memcmp(dst + 1, src, len), 0);
+		KUNIT_EXPECT_EQ(test, dst[0], 0xa5);
+		KUNIT_EXPECT_EQ(test, dst[len + 1], 0xa5);
+	}
+}
+
+/* Shifting is going over zeros; head and payload computed apart can be joined. */
+static void icrc_shift(struct kunit *test)
+{
+	static const u32 lens[] = { 0, 1, 2, 3, 4, 255, 256, 1024, 4096, 4099, 65535 };
+	u8 *buf = noise(test, 4096), *zero = kunit_kzalloc(test, 65535, GFP_KERNEL);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, zero);
+	for (i = 0; i < ARRAY_SIZE(lens); i++)
+		KUNIT_EXPECT_EQ_MSG(test, roe_icrc_shift(0x89abcdef, lens[i]),
+				    crc_by_bit(0x89abcdef, zero, lens[i]), "%u", lens[i]);
+	for (i = 0; i < 4096; i += 97) {
+		u32 head = crc_by_bit(0xdebb20e3, buf, i);
+		u32 part = crc_by_bit(0, buf + i, 4096 - i);
+
+		KUNIT_EXPECT_EQ(test, roe_icrc_shift(head, 4096 - i) ^ part,
+				crc_by_bit(0xdebb20e3, buf, 4096));
+	}
 }
 
 static struct kunit_case icrc_cases[] = {
@@ -182,6 +238,8 @@ static struct kunit_case icrc_cases[] = {
 	KUNIT_CASE_PARAM(icrc_bits, vector_gen_params),
 	KUNIT_CASE(icrc_invariant),
 	KUNIT_CASE(icrc_implementations),
+	KUNIT_CASE(icrc_copy),
+	KUNIT_CASE(icrc_shift),
 	{}
 };
 

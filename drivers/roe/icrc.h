@@ -3,11 +3,30 @@
  * The invariant CRC: CRC-32 of Ethernet (not CRC-32C) over the packet with all
  * fields that may change on the way set to ones (wire.md section 3).
  *
- *	crc = roe_icrc_head(...);		L3, UDP and BTH, masked
- *	crc = roe_icrc_update(crc, ...);	extended headers, payload, pad
- *	icrc = roe_icrc_final(crc);		the four bytes on the wire
+ *	roe_icrc_begin(&run, bytes);
+ *	for each packet:
+ *		crc = roe_icrc_head(&run, ...);		L3, UDP and BTH, masked
+ *		crc = roe_icrc_update(&run, crc, ...);	extended headers
+ *		crc = roe_icrc_copy(&run, crc, ...);	payload, copied on the way
+ *		crc = roe_icrc_update(&run, crc, ...);	pad
+ *		icrc = roe_icrc_final(crc);		the four bytes on the wire
+ *	roe_icrc_end(&run);
  *
- * Pure functions, any context in which softirqs or preemption may be disabled.
+ * A run is what shares one FPU section: a superpacket, a train of packets, up to
+ * 64 KB, so that saving the user's FPU registers is paid once and preemption is
+ * off for a few microseconds. Between begin and end the caller may copy and
+ * compute, but neither sleep nor allocate nor hand packets on; it ends the run
+ * in the context that began it, with interrupts enabled or disabled as then.
+ *
+ * Whoever copies the payload before the headers are known (another layer) starts
+ * it at register 0 and joins both afterwards:
+ *
+ *	part = roe_icrc_copy(&run, 0, ...);
+ *	...
+ *	crc = roe_icrc_shift(roe_icrc_update(&run, head, ...), len) ^ part;
+ *
+ * Context: any but NMI, best with softirqs disabled. A run that interrupts
+ * another user of the FPU is right as well, only slower.
  */
 #ifndef ROE_ICRC_H
 #define ROE_ICRC_H
@@ -18,14 +37,19 @@
 struct udphdr;
 struct roe_bth;
 
-/*
- * CRC register after the eight bytes 0xff (the masked LRH) and the masked
- * headers. @l3: an IPv4 header of 20 bytes, or an IPv6 header or GRH if @v6.
- * @udp: NULL for RoCEv1. Addresses, ports, IPv4 ID and lengths must be final.
- */
-u32 roe_icrc_head(const void *l3, bool v6, const struct udphdr *udp,
-		  const struct roe_bth *bth);
-u32 roe_icrc_update(u32 crc, const void *data, size_t len);
+/* Private to icrc.c; on the stack, or in what its one owner owns. */
+struct roe_icrc_run {
+	bool	fpu;	/* an FPU section is open */
+};
+
+void roe_icrc_begin(struct roe_icrc_run *run, u32 bytes);
+void roe_icrc_end(struct roe_icrc_run *run);
+
+u32 roe_icrc_head(struct roe_icrc_run *run, const void *l3, bool v6,
+		  const struct udphdr *udp, const struct roe_bth *bth);
+u32 roe_icrc_update(struct roe_icrc_run *run, u32 crc, const void *data, size_t len);
+u32 roe_icrc_copy(struct roe_icrc_run *run, u32 crc, void *dst, const void *src, size_t len);
+u32 roe_icrc_shift(u32 crc, u32 len);
 
 /* Little-endian like the FCS of Ethernet, although all headers are big-endian. */
 static inline __le32 roe_icrc_final(u32 crc)

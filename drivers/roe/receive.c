@@ -179,6 +179,7 @@ static bool map_payload(struct rx_frame *f, struct roe_rx_pkt *rx)
 static bool icrc_ok(const struct rx_frame *f, const struct roe_rx_pkt *rx)
 {
 	const struct roe_bth *bth = (const struct roe_bth *)f->hdr;
+	struct roe_icrc_run run;
 	const __le32 *icrc;
 	unsigned int i;
 	__le32 buf;
@@ -188,10 +189,12 @@ static bool icrc_ok(const struct rx_frame *f, const struct roe_rx_pkt *rx)
 				  sizeof(buf), &buf);
 	if (!icrc)
 		return false;
-	crc = roe_icrc_head(skb_network_header(f->skb), f->v6, f->udp, bth);
-	crc = roe_icrc_update(crc, bth + 1, f->hdrlen - sizeof(*bth));
+	roe_icrc_begin(&run, f->len);
+	crc = roe_icrc_head(&run, skb_network_header(f->skb), f->v6, f->udp, bth);
+	crc = roe_icrc_update(&run, crc, bth + 1, f->hdrlen - sizeof(*bth));
 	for (i = 0; i < rx->nvec; i++)
-		crc = roe_icrc_update(crc, rx->vec[i].iov_base, rx->vec[i].iov_len);
+		crc = roe_icrc_update(&run, crc, rx->vec[i].iov_base, rx->vec[i].iov_len);
+	roe_icrc_end(&run);
 	return get_unaligned(icrc) == roe_icrc_final(crc);
 }
 

@@ -94,12 +94,15 @@ static void seal(const struct roe_av *av, const struct sk_buff *skb,
 {
 	const struct roe_bth *bth = (const struct roe_bth *)pkt->buf;
 	u8 *tail = roe_tx_payload(pkt) + pkt->p.len;
+	struct roe_icrc_run run;
 	u32 crc;
 
 	memset(tail, 0, pkt->pad);
 	tail += pkt->pad;
-	crc = roe_icrc_head(skb_network_header(skb), av->v6, udp_hdr(skb), bth);
-	crc = roe_icrc_update(crc, bth + 1, tail - (u8 *)(bth + 1));
+	roe_icrc_begin(&run, tail - (u8 *)bth);
+	crc = roe_icrc_head(&run, skb_network_header(skb), av->v6, udp_hdr(skb), bth);
+	crc = roe_icrc_update(&run, crc, bth + 1, tail - (u8 *)(bth + 1));
+	roe_icrc_end(&run);
 	put_unaligned(roe_icrc_final(crc), (__le32 *)tail);
 }
 
