@@ -353,6 +353,46 @@ static void release(struct sim *sim)
 	sim->scripted = false;
 }
 
+/* --- scripts --------------------------------------------------------------- */
+
+u32 sim_fates(unsigned int n)
+{
+	return n ? 3 * sim_fates(n - 1) : 1;
+}
+
+u32 sim_orders(unsigned int n)
+{
+	return n ? n * sim_orders(n - 1) : 1;
+}
+
+bool sim_script(struct sim *sim, unsigned int n, u32 fates, u32 perm)
+{
+	u8 left[SIM_SCRIPT] = { 0, 1, 2, 3, 4 };
+	int dropped = -1;
+	unsigned int i;
+
+	for (i = 0; i < n; i++, fates /= 3)
+		sim->fate[i] = fates % 3;
+	for (i = 0; i < n; i++) {
+		unsigned int k = perm % (n - i);
+
+		perm /= n - i;
+		sim->order[i] = left[k];
+		memmove(left + k, left + k + 1, n - i - 1 - k);
+		/* where a dropped packet stands does not matter: only behind, ascending */
+		if (sim->fate[sim->order[i]] == SIM_DROP) {
+			if (sim->order[i] < dropped)
+				return false;
+			dropped = sim->order[i];
+		} else if (dropped >= 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* --- the engines ----------------------------------------------------------- */
+
 static void take_burst(struct sim *sim, unsigned int i)
 {
 	unsigned int k;

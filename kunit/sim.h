@@ -90,6 +90,14 @@ void sim_destroy(struct sim *sim);
 /* Both QPs in RTS, memory and completions empty, network clean. */
 void sim_reset(struct sim *sim, u32 psn0, u32 psn1);
 
+/*
+ * Fate and order of the first @n packets, from two numbers below sim_fates() and
+ * sim_orders(); false: the same as from another pair.
+ */
+bool sim_script(struct sim *sim, unsigned int n, u32 fates, u32 perm);
+u32 sim_fates(unsigned int n);
+u32 sim_orders(unsigned int n);
+
 /* Post a work request of side @i about its message number wrs++. */
 void sim_post(struct sim *sim, unsigned int i, enum ib_wr_opcode op, u32 len, int flags);
 void sim_recv(struct sim *sim, unsigned int i, u32 len);

@@ -92,33 +92,6 @@ static void post_load(struct sim *sim, const struct load *load)
 		sim_post(sim, 0, load->wr[i].op, load->wr[i].len, load->wr[i].flags);
 }
 
-/* Fate and order of @n packets from two numbers; false: same as another pair. */
-static bool decode(struct sim *sim, unsigned int n, u32 fates, u32 perm)
-{
-	u8 left[SIM_SCRIPT] = { 0, 1, 2, 3, 4 };
-	int dropped = -1;
-	unsigned int i;
-
-	for (i = 0; i < n; i++, fates /= 3)
-		sim->fate[i] = fates % 3;
-	for (i = 0; i < n; i++) {
-		unsigned int k = perm % (n - i);
-
-		perm /= n - i;
-		sim->order[i] = left[k];
-		memmove(left + k, left + k + 1, n - i - 1 - k);
-		/* where a dropped packet stands does not matter: only behind, ascending */
-		if (sim->fate[sim->order[i]] == SIM_DROP) {
-			if (sim->order[i] < dropped)
-				return false;
-			dropped = sim->order[i];
-		} else if (dropped >= 0) {
-			return false;
-		}
-	}
-	return true;
-}
-
 static const char *one_schedule(struct sim *sim, const struct load *load)
 {
 	post_load(sim, load);
@@ -127,16 +100,6 @@ static const char *one_schedule(struct sim *sim, const struct load *load)
 	if (load->wr[1].op == IB_WR_SEND_WITH_INV && sim->side[1].fast.state != ROE_MR_FREE)
 		return "not invalidated";
 	return sim_check(sim);
-}
-
-static u32 power(u32 base, unsigned int n)
-{
-	return n ? base * power(base, n - 1) : 1;
-}
-
-static u32 factorial(unsigned int n)
-{
-	return n ? n * factorial(n - 1) : 1;
 }
 
 /* How many packets there are to play with in direction @dir. */
@@ -159,9 +122,9 @@ static u32 all_schedules(struct kunit *test, const struct load *load, unsigned i
 	u32 fates, perm, runs = 0;
 	const char *wrong;
 
-	for (fates = 0; fates < power(3, n); fates++) {
-		for (perm = 0; perm < factorial(n); perm++) {
-			if (!decode(sim, n, fates, perm))
+	for (fates = 0; fates < sim_fates(n); fates++) {
+		for (perm = 0; perm < sim_orders(n); perm++) {
+			if (!sim_script(sim, n, fates, perm))
 				continue;
 			sim_reset(sim, PSN0, PSN1);
 			sim->scripted = true;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Completions, and the ERR state: everything posted is flushed, in order, to
- * the last receive. A full CQ is fatal for its QPs (IBTA 11.6.3.2): it is
- * noted in qp->overrun and acted on when the run ends.
+ * Completions, and the error states: in ERR everything posted is flushed, in
+ * order, to the last receive; in SQE only what was posted to the SQ. A full CQ
+ * is fatal for its QPs (IBTA 11.6.3.2): it is noted in qp->overrun and acted on
+ * when the run ends.
  */
 #include "transport.h"
 
@@ -114,9 +115,10 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
 	do {
 		roe_wqe_pull(qp);
 		if (qp->sq.cons == smp_load_acquire(&qp->sq.prod))
-			return;
+			break;
 		roe_requester_retire(qp, ctx, IB_WC_WR_FLUSH_ERR);
 	} while (lap-- && !qp->overrun);
+	qp->sq.next = qp->sq.cons;
 }
 
 /**
@@ -131,7 +133,20 @@ void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	flush_send(qp, ctx);
 	flush_recv(qp, ctx);
-	qp->sq.next = qp->sq.cons;
+}
+
+/* What was sent is forgotten, nothing more is. */
+static void stop_sending(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+
+	req->rnr_wait = false;
+	req->rnr_deadline = 0;
+	req->rd_out = 0;
+	roe_timer_disarm(qp);
+	req->una = req->psn;
+	req->max_psn = req->psn;
+	req->wqe_psn = req->psn;
 }
 
 /**
@@ -140,13 +155,14 @@ void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx)
  * @ctx: takes notifications
  *
  * Receiving goes on (IBTA 10.3.1.6); what is in the SQ, and what is posted until
- * the consumer moves the QP back to RTS, is flushed.
+ * the consumer moves the QP back to RTS, is flushed. A message broken off leaves
+ * a gap in the PSNs, by which a UC peer knows that its rest does not come.
  */
 void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	WRITE_ONCE(qp->state, IB_QPS_SQE);
+	stop_sending(qp);
 	flush_send(qp, ctx);
-	qp->sq.next = qp->sq.cons;
 }
 
 /**
@@ -159,12 +175,7 @@ void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx)
 void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
-	qp->req.rnr_wait = false;
-	qp->req.rnr_deadline = 0;
-	qp->req.rd_out = 0;
-	roe_timer_disarm(qp);
-	qp->req.una = qp->req.psn;
-	qp->req.max_psn = qp->req.psn;
+	stop_sending(qp);
 	qp->resp.ack_due = false;
 	qp->resp.rsrc_pending = 0;
 	roe_complete_flush(qp, ctx);

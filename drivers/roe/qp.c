@@ -244,7 +244,7 @@ void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
 	local_bh_enable();
 }
 
-/* Doorbell: copy in what is new, send; ERR flushes, before RTS it is refused. */
+/* Doorbell: copy in what is new, send; ERR and SQE flush, before RTS it is refused. */
 static int ring_doorbell(struct roe_qp *qp, bool *more)
 {
 	struct roe_ctx ctx;
@@ -362,6 +362,7 @@ static int check_caps(const struct ib_qp_init_attr *init)
 
 	switch (init->qp_type) {
 	case IB_QPT_RC:
+	case IB_QPT_UC:
 	case IB_QPT_UD:
 	case IB_QPT_GSI:
 		break;

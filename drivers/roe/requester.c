@@ -10,6 +10,9 @@
  *   una lies in the WQE at cons, wqe_psn in the WQE at next. A WQE gets its
  *   PSNs when it is started and keeps them; going back is next = cons and
  *   wqe_psn = una. WQEs retire strictly in order, at cons.
+ *
+ *   UC hears nothing of the peer (IBTA 9.8): what has left is forgotten, so una
+ *   follows wqe_psn, no clock runs, and a WQE retires with its last packet.
  */
 #include "transport.h"
 
@@ -63,15 +66,21 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
 }
 
 /**
- * roe_requester_fail() - the oldest WQE failed: report it, then ERR
+ * roe_requester_fail() - the oldest WQE failed: report it, then ERR or SQE
  * @qp: SQ not empty
  * @ctx: takes notifications
  * @status: of that WQE; all others are flushed
+ *
+ * Without a connection that could be out of step only the SQ suffers (IBTA
+ * 10.3.1.7, wire.md 4.6): UC goes to SQE.
  */
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status)
 {
 	roe_requester_retire(qp, ctx, status);
-	roe_complete_error(qp, ctx);
+	if (qp->type == IB_QPT_RC)
+		roe_complete_error(qp, ctx);
+	else
+		roe_complete_sqe(qp, ctx);
 }
 
 /**
@@ -281,13 +290,14 @@ static const struct op_row op_rows[] = {
 	},
 };
 
-static u8 pick(u8 wr_opcode, bool first, bool last)
+static u8 pick(const struct roe_qp *qp, u8 wr_opcode, bool first, bool last)
 {
+	u8 xport = qp->type == IB_QPT_UC ? ROE_XPORT_UC : ROE_XPORT_RC;
 	const struct op_row *row = &op_rows[wr_opcode];
 
 	if (first)
-		return last ? row->only : row->first;
-	return last ? row->last : row->middle;
+		return xport | (last ? row->only : row->first);
+	return xport | (last ? row->last : row->middle);
 }
 
 /* AckReq: where progress depends on it, and often enough to open the window. */
@@ -295,6 +305,8 @@ static bool want_ack(struct roe_qp *qp, bool last)
 {
 	u32 every = min_t(u32, ROE_ACKREQ_EVERY, qp->req.cwnd / 2);
 
+	if (qp->type != IB_QPT_RC)
+		return false;
 	if (!last && ++qp->req.since_ack < every)
 		return false;
 	qp->req.since_ack = 0;
@@ -310,7 +322,7 @@ static bool emit_data(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *t
 	bool last = off + len == wqe->length;
 	struct roe_tx_pkt *pkt;
 
-	pkt = roe_txb_add(txb, pick(wqe->opcode, !off, last), len);
+	pkt = roe_txb_add(txb, pick(qp, wqe->opcode, !off, last), len);
 	if (!pkt)
 		return false;
 	if (!roe_sge_read(qp, wqe, off, roe_tx_payload(pkt), len)) {
@@ -375,8 +387,18 @@ static void sent(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	}
 	if (roe_psn_diff(req->wqe_psn, req->max_psn) > 0)
 		req->max_psn = req->wqe_psn;
-	if (!req->early_deadline)
+	if (qp->type != IB_QPT_RC)
+		req->una = req->wqe_psn;
+	else if (!req->early_deadline)
 		roe_timer_arm(qp, ctx);
+}
+
+/* All packets of the WQE at next have left; UC does not wait for more. */
+static void complete_sending(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	qp->sq.next++;
+	if (qp->type != IB_QPT_RC)
+		roe_requester_retire(qp, ctx, IB_WC_SUCCESS);
 }
 
 /* A WQE that cannot be sent is reported when all before it are done. */
@@ -439,7 +461,7 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	}
 	sent(qp, ctx, txb);
 	if (roe_psn_diff(qp->req.wqe_psn, wqe->last_psn) > 0)
-		qp->sq.next++;
+		complete_sending(qp, ctx);
 	return true;
 }
 

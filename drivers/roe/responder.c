@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Responder of RC: the peer's requests to memory, and the answers
- * (IBTA 9.7.4, 9.9.3; wire.md 4.2, 4.3, 4.5).
+ * Responder of RC and UC: the peer's requests to memory, and the answers
+ * (IBTA 9.7.4, 9.8.2, 9.9.3; wire.md 4.2 to 4.5).
  *
  * A request passes in the order of wire.md 4.3: PSN, opcode sequence, access
  * flags, receive WQE, lengths, R_Key; only then is memory touched. Answers are
@@ -9,6 +9,9 @@
  * order, and behind them at most one ACK or NAK. roe_responder_emit() turns
  * that into packets when the burst has room, so responses leave in PSN order
  * and acknowledgements coalesce by themselves.
+ *
+ * UC passes the same checks but answers nothing: a message that cannot be taken
+ * as a whole is dropped, and the next First or Only starts afresh.
  */
 #include "transport.h"
 
@@ -232,7 +235,8 @@ static struct verdict do_atomic(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 }
 
 /* A receive WQE is used up: SEND, or WRITE with immediate. */
-static void complete_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p, u32 flags)
+static void complete_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p,
+			  u32 flags)
 {
 	struct roe_resp *resp = &qp->resp;
 	struct ib_wc wc = {
@@ -369,9 +373,97 @@ static void duplicate(struct roe_qp *qp, const struct roe_pkt *p)
 		owe(resp, roe_psn_add(resp->psn, -1), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
+/*
+ * A receive WQE that cannot be used is the fault of this side, so it is told: the
+ * WQE fails and the QP with it (IBTA 9.9.3.2, class E). What the peer did wrong, or
+ * what was lost, costs the message only; the WQE is used again from the start.
+ */
+static void uc_refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct ib_wc wc = {
+		.wr_id = resp->rwqe.wr_id,
+		.status = v.status,
+		.opcode = IB_WC_RECV,
+	};
+
+	resp->in_msg = 0;
+	roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+	if (v.syndrome != ROE_NAK_REM_OP || !resp->rwqe_valid)
+		return;
+	resp->rwqe_valid = false;
+	roe_complete_recv(qp, ctx, &wc, true);
+	roe_complete_error(qp, ctx);
+}
+
+/* May the packet go on with, or start, a message? Opens and closes it. */
+static bool uc_sequence(struct roe_resp *resp, u32 flags)
+{
+	u32 kind = flags & (ROE_F_SEND | ROE_F_WRITE);
+
+	/* a First or Only where a Middle or Last is due ends the open message (R20) */
+	if (!(flags & ROE_F_START) && resp->in_msg != kind) {
+		resp->in_msg = 0;
+		return false;
+	}
+	resp->in_msg = kind;
+	return true;
+}
+
+/* The expected packet, or the first one behind a gap. */
+static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
+{
+	u32 flags = roe_opcode(rx->p.opcode)->flags;
+	struct roe_resp *resp = &qp->resp;
+	struct verdict v;
+
+	if (!(flags & ROE_F_REQUEST) || !uc_sequence(resp, flags)) {
+		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+		return;
+	}
+	if (!allowed(qp, flags) || !have_rwqe(qp, flags) ||
+	    !roe_opcode_len_ok(rx->p.opcode, rx->p.len, qp->mtu)) {
+		uc_refuse(qp, ctx, REFUSE(INV_REQ, SUCCESS));
+		return;
+	}
+	v = execute(qp, rx, flags);
+	if (v.syndrome) {
+		uc_refuse(qp, ctx, v);
+		return;
+	}
+	if (flags & ROE_F_END)
+		resp->in_msg = 0;
+	if (flags & ROE_F_COMP)
+		complete_rwqe(qp, ctx, &rx->p, flags);
+}
+
+/*
+ * UC has no duplicates by the specification, but networks copy and reorder: what
+ * is a little behind the ePSN came late and is not taken twice. Everything else
+ * is news, and if it is not the ePSN something was lost (IBTA 9.8.2.2, wire.md
+ * 4.4). The limit keeps the QP from being deaf for half of the PSN space after
+ * an outage.
+ */
+static void uc_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
+{
+	struct roe_resp *resp = &qp->resp;
+	s32 ahead = roe_psn_diff(rx->p.psn, resp->psn);
+
+	if (ahead < 0 && ahead >= -ROE_UC_LATE_PKTS) {
+		roe_stat_inc(qp->dev, ROE_STAT_DUP_REQ);
+		return;
+	}
+	if (ahead) {
+		roe_stat_inc(qp->dev, ROE_STAT_OUT_OF_SEQ);
+		resp->in_msg = 0;
+	}
+	resp->psn = roe_psn_add(rx->p.psn, 1);
+	uc_expected(qp, ctx, rx);
+}
+
 /**
  * roe_responder_receive() - one request of the peer
- * @qp: RC, in RTR, RTS, SQD or SQE
+ * @qp: RC or UC, in RTR, RTS, SQD or SQE
  * @ctx: takes notifications and events
  * @rx: proven packet; any opcode that is not a response
  */
@@ -381,6 +473,10 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	struct roe_resp *resp = &qp->resp;
 	s32 ahead = roe_psn_diff(rx->p.psn, resp->psn);
 
+	if (qp->type == IB_QPT_UC) {
+		uc_receive(qp, ctx, rx);
+		return;
+	}
 	if (resp->fatal)
 		return;
 	if (ahead < 0) {

@@ -21,6 +21,7 @@
 #define ROE_WINDOW_MIN		8	/* ... and after repeated loss */
 #define ROE_ACKREQ_EVERY	32	/* at least one AckReq in so many packets */
 #define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
+#define ROE_UC_LATE_PKTS	1024	/* a UC packet so far behind is a late copy */
 #define ROE_ACK_TOLERANCE	4	/* detection is due in [T, 4T] (wire.md 4.6) */
 #define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)

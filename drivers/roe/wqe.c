@@ -8,11 +8,15 @@
 #include "transport.h"
 
 /* Opcodes a user may post on RC; REG_MR carries a kernel pointer and may not. */
-#define USER_OPCODES	(BIT(IB_WR_RDMA_WRITE) | BIT(IB_WR_RDMA_WRITE_WITH_IMM) |	\
+#define RC_OPCODES	(BIT(IB_WR_RDMA_WRITE) | BIT(IB_WR_RDMA_WRITE_WITH_IMM) |	\
 			 BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM) |			\
 			 BIT(IB_WR_RDMA_READ) | BIT(IB_WR_ATOMIC_CMP_AND_SWP) |		\
 			 BIT(IB_WR_ATOMIC_FETCH_AND_ADD) | BIT(IB_WR_LOCAL_INV) |	\
 			 BIT(IB_WR_SEND_WITH_INV))
+
+/* Nothing that needs an answer, and no key of a peer who cannot refuse. */
+#define UC_OPCODES	(BIT(IB_WR_RDMA_WRITE) | BIT(IB_WR_RDMA_WRITE_WITH_IMM) |	\
+			 BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM))
 
 #define UD_OPCODES	(BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM))
 
@@ -21,10 +25,16 @@
 
 #define SEND_FLAGS	(IB_SEND_FENCE | IB_SEND_SIGNALED | IB_SEND_SOLICITED | IB_SEND_INLINE)
 
-static bool user_may(const struct roe_qp *qp, u32 opcode)
+/* IBTA table 53, abi.md 8.3. */
+static bool may_post(const struct roe_qp *qp, u32 opcode)
 {
-	return opcode < BITS_PER_LONG &&
-	       (BIT(opcode) & (roe_qp_is_ud(qp) ? UD_OPCODES : USER_OPCODES));
+	unsigned long opcodes = RC_OPCODES;
+
+	if (qp->type == IB_QPT_UC)
+		opcodes = UC_OPCODES;
+	else if (roe_qp_is_ud(qp))
+		opcodes = UD_OPCODES;
+	return opcode < BITS_PER_LONG && (BIT(opcode) & opcodes);
 }
 
 static bool is_atomic(u32 opcode)
@@ -135,7 +145,7 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = u.wr.wr_id;
 	wqe->flags = u.wr.send_flags & SEND_FLAGS & ~IB_SEND_INLINE;
-	if (!user_may(qp, u.wr.opcode)) {
+	if (!may_post(qp, u.wr.opcode)) {
 		wqe->opcode = IB_WR_SEND;
 		wqe->status = IB_WC_LOC_QP_OP_ERR;
 		return;
@@ -260,13 +270,13 @@ static int data_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib
  */
 int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr)
 {
+	if (!may_post(qp, wr->opcode) && wr->opcode != IB_WR_REG_MR)
+		return -EINVAL;
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = wr->opcode;
 	wqe->flags = wr->send_flags & SEND_FLAGS;
 	if (keys_from_wr(wqe, wr) || wr->num_sge < 0 || wr->num_sge > qp->sq.max_sge)
-		return -EINVAL;
-	if (roe_qp_is_ud(qp) && !(BIT(wr->opcode) & UD_OPCODES))
 		return -EINVAL;
 	if (data_from_wr(qp, wqe, wr))
 		return -EINVAL;

@@ -19,6 +19,7 @@ unsigned int rt_timeout_ms = 60000;
 static unsigned int event_ms = 5000;
 
 const struct rt_opt rt_defaults = {
+	.type = IBV_QPT_RC,
 	.cap = {
 		.max_send_wr = 64,
 		.max_recv_wr = 64,
@@ -256,7 +257,7 @@ int rt_qp_create(struct rt_qp *q, struct rt_dev *dev, const struct rt_opt *opt)
 {
 	struct ibv_qp_init_attr_ex ia = {
 		.cap = opt->cap,
-		.qp_type = IBV_QPT_RC,
+		.qp_type = opt->type,
 		.sq_sig_all = opt->sig_all,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = dev->pd,
@@ -336,9 +337,12 @@ int rt_to_rtr(struct rt_qp *q, const union ibv_gid *gid, uint32_t qpn)
 		},
 	};
 
-	return ibv_modify_qp(q->qp, &a, IBV_QP_STATE | IBV_QP_AV |
-			     IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+		   IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+	if (q->opt.type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	return ibv_modify_qp(q->qp, &a, mask);
 }
 
 int rt_to_rts(struct rt_qp *q)
@@ -352,9 +356,12 @@ int rt_to_rts(struct rt_qp *q)
 		.max_rd_atomic = q->opt.rd_atomic,
 	};
 
-	return ibv_modify_qp(q->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT |
-			     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+	if (q->opt.type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
+	return ibv_modify_qp(q->qp, &a, mask);
 }
 
 /* To RESET or ERR, which need no attributes. */

@@ -39,6 +39,7 @@ struct rt_dev {
 
 /* What a QP is made of; start from rt_defaults and change what matters. */
 struct rt_opt {
+	enum ibv_qp_type type;		/* RC or UC */
 	struct ibv_qp_cap cap;
 	enum ibv_mtu mtu;		/* 0: the port's active MTU */
 	int access;			/* QP access flags */
