@@ -41,6 +41,9 @@ test-vm:
 wire:
 	@scripts/wire -k $(KERNEL) -t 1200 -- run-tests $(TEST)
 
+bench:
+	@BENCH=$(or $(BENCH),quick) scripts/bench $(if $(filter command line environment,$(origin KERNEL)),$(KERNEL))
+
 shell:
 	@scripts/vm -k $(KERNEL) -i
 
@@ -68,6 +71,7 @@ help:
 	@echo "  make kunit            the KUnit suites on the debug kernel; SUITE=glob"
 	@echo "  make test-vm KERNEL=..  userspace tests on one kernel; TEST=\"name ...\""
 	@echo "  make wire KERNEL=.. TEST=wire-NAME  a test on two machines on one wire"
+	@echo "  make bench            roe beside rdma_rxe and TCP; BENCH=quick|cost|full"
 	@echo "  make lint             checkpatch, sparse, shellcheck, W=1; PART=..."
 	@echo
 	@echo "  make clean            remove what was built in the tree"
@@ -76,4 +80,4 @@ help:
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := modules
-.PHONY: modules no-headers install dkms-install demo check kunit test-vm wire shell lint clean clean-all help
+.PHONY: modules no-headers install dkms-install demo check kunit test-vm wire bench shell lint clean clean-all help
