@@ -38,27 +38,27 @@ static int init_mr(struct sim_side *side, struct roe_mr *mr, struct roe_extent *
 	return roe_mr_add_extent(mr, addr, len) ?: roe_mr_publish(&side->keys, mr);
 }
 
+/* Where receives of a side are posted. */
+static struct roe_rq *rq_of(struct sim_side *side)
+{
+	return side->qp->srq ? &side->qp->srq->rq : &side->qp->rq;
+}
+
 static int init_queues(struct roe_qp *qp)
 {
 	struct roe_sq *sq = &qp->sq;
-	struct roe_rq *rq = &qp->rq;
 
 	spin_lock_init(&qp->lock);
 	spin_lock_init(&sq->post_lock);
-	spin_lock_init(&rq->lock);
 	sq->max_sge = 4;
 	sq->max_inline = 64;
 	sq->mask = 2 * SIM_WRS - 1;
 	sq->max_wr = sq->mask;
 	sq->log2 = order_base_2(sizeof(struct roe_swqe) + 4 * sizeof(struct roe_sge));
 	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), GFP_KERNEL);
-	rq->max_sge = 4;
-	rq->mask = 2 * SIM_WRS - 1;
-	rq->max_wr = rq->mask;
-	rq->slots = kvcalloc(rq->mask + 1, sizeof(*rq->slots), GFP_KERNEL);
 	qp->resp.rsrc = kcalloc(SIM_RD_ATOMIC, sizeof(*qp->resp.rsrc), GFP_KERNEL);
 	qp->resp.rsrc_nr = SIM_RD_ATOMIC;
-	return sq->slots && rq->slots && qp->resp.rsrc ? 0 : -ENOMEM;
+	return sq->slots && qp->resp.rsrc ? roe_rq_init(&qp->rq, SIM_WRS, 4, NULL, NULL) : -ENOMEM;
 }
 
 static int init_qp(struct sim_side *side, unsigned int i)
@@ -93,7 +93,8 @@ static int init_side(struct sim_side *side, unsigned int i)
 	side->word = (u64 *)(mem + 4 * SIM_REGION);
 	roe_keys_init(&side->keys);
 	err = init_qp(side, i) ?: roe_cq_init_kernel(&side->scq, 2 * SIM_WRS) ?:
-	      roe_cq_init_kernel(&side->rcq, 2 * SIM_WRS);
+	      roe_cq_init_kernel(&side->rcq, 2 * SIM_WRS) ?:
+	      roe_srq_init(&side->srq, SIM_WRS, 4, NULL, NULL);
 	return err ?: init_mr(side, &side->mr, &side->ext, ROE_MR_USER, mem,
 			      4 * SIM_REGION + PAGE_SIZE) ?:
 		      init_mr(side, &side->fast, &side->fast_ext, ROE_MR_FAST, mem,
@@ -106,7 +107,7 @@ static void destroy_side(struct sim_side *side)
 
 	if (qp) {
 		kvfree(qp->sq.slots);
-		kvfree(qp->rq.slots);
+		roe_rq_exit(&qp->rq);
 		kfree(qp->resp.rsrc);
 		kfree(qp);
 	}
@@ -121,6 +122,8 @@ static void destroy_side(struct sim_side *side)
 	if (side->src)
 		roe_keys_destroy(&side->keys);
 	kvfree(side->src);
+	if (side->srq.rq.max_sge)
+		roe_srq_exit(&side->srq);
 }
 
 static void free_list(struct list_head *list)
@@ -186,6 +189,7 @@ static void reset_qp(struct roe_qp *qp, u32 sq_psn, u32 rq_psn)
 	qp->sq.cons = 0;
 	qp->rq.prod = 0;
 	qp->rq.cons = 0;
+	qp->srq = NULL;
 	roe_requester_reset(qp, sq_psn);
 	roe_responder_reset(qp, rq_psn);
 }
@@ -202,6 +206,9 @@ static void reset_side(struct sim_side *side, u32 used)
 	memset(side->rcv, SIM_SECRET, used);
 	memset(side->got, SIM_SECRET, used);
 	memset(side->word, 0, PAGE_SIZE);
+	side->srq.rq.prod = 0;
+	side->srq.rq.cons = 0;
+	side->srq.limit = 0;
 	side->fast.state = ROE_MR_FREE;
 	side->use_fast = false;
 	side->model = 0;
@@ -487,7 +494,7 @@ static void post_late(struct sim *sim)
 	for (i = 0; i < 2; i++)
 		if (sim->side[i].late) {
 			sim->side[i].late--;
-			sim->side[i].qp->rq.prod++;
+			rq_of(&sim->side[i])->prod++;
 		}
 }
 
@@ -571,7 +578,7 @@ static void want_recv(struct sim *sim, struct sim_side *side, const u8 *want, u3
 void sim_recv(struct sim *sim, unsigned int i, u32 len)
 {
 	struct sim_side *side = &sim->side[i];
-	struct roe_rq *rq = &side->qp->rq;
+	struct roe_rq *rq = rq_of(side);
 	unsigned int n = side->recvs++;
 	struct roe_rwqe *rwqe = &rq->slots[n & rq->mask];
 	u8 *buf = side->rcv + n * sim->slot;

@@ -48,6 +48,7 @@ struct sim_data {
 struct sim_side {
 	struct roe_qp	*qp;
 	struct roe_cq	scq, rcq;
+	struct roe_srq	srq;		/* used if the test points the QP to it */
 	struct roe_keys	keys;
 	struct roe_mr	mr, fast;
 	struct roe_extent ext, fast_ext;

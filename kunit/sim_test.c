@@ -205,6 +205,8 @@ static void set_limits(struct sim *sim)
 		sim->side[i].qp->attr.max_rd_atomic = rd;
 		sim->side[1 - i].qp->resp.rsrc_nr = rd;
 	}
+	if (!below(sim, 3))
+		sim->side[1].qp->srq = &sim->side[1].srq;
 	sim->loss = below(sim, 21);
 	sim->dup = below(sim, 21);
 	sim->delay = below(sim, 21);

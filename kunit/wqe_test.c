@@ -171,14 +171,16 @@ static void wqe_recv(struct kunit *test)
 {
 	static const struct {
 		u32 num, len, want_num, want_len;
+		u8 status;
 	} recv[] = {
-		{ 0, 5, 0, 0 },
-		{ 4, 5, 4, 20 },
-		{ 5, 5, 5, 0 },
-		{ 0x80000000, 5, 0x80000000, 0 },
-		{ 0xffffffff, 5, 0xffffffff, 0 },
-		{ 4, 0xffffffff, 4, ROE_MSG_MAX },
-		{ 2, 0x80000000, 2, ROE_MSG_MAX },
+		{ 0, 5, 0, 0, 0 },
+		{ 4, 5, 4, 20, 0 },
+		{ 5, 5, 0, 0, IB_WC_LOC_QP_OP_ERR },
+		{ 0x100, 5, 0, 0, IB_WC_LOC_QP_OP_ERR },
+		{ 0x80000000, 5, 0, 0, IB_WC_LOC_QP_OP_ERR },
+		{ 0xffffffff, 5, 0, 0, IB_WC_LOC_QP_OP_ERR },
+		{ 4, 0xffffffff, 4, ROE_MSG_MAX, 0 },
+		{ 2, 0x80000000, 2, ROE_MSG_MAX, 0 },
 	};
 	struct fixture *f = test->priv;
 	struct roe_rwqe *rwqe = kunit_kzalloc(test, sizeof(*rwqe), GFP_KERNEL);
@@ -195,6 +197,7 @@ static void wqe_recv(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, roe_wqe_next_recv(f->qp, rwqe));
 		KUNIT_EXPECT_EQ_MSG(test, rwqe->num_sge, recv[i].want_num, "row %u", i);
 		KUNIT_EXPECT_EQ_MSG(test, rwqe->length, recv[i].want_len, "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, rwqe->status, recv[i].status, "row %u", i);
 		KUNIT_EXPECT_EQ(test, rwqe->wr_id, recv[i].num);
 	}
 	roe_ring_destroy(ring);

@@ -104,7 +104,8 @@ static void flush_recv(struct roe_qp *qp, struct roe_ctx *ctx)
 		resp->rwqe_valid = false;
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 	}
-	while (lap-- && !qp->overrun && roe_wqe_next_recv(qp, &resp->rwqe))
+	/* what is in an SRQ is for others */
+	while (!qp->srq && lap-- && !qp->overrun && roe_wqe_next_recv(qp, &resp->rwqe))
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 }
 
@@ -170,10 +171,13 @@ void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx)
  * @qp: in any state but RESET
  * @ctx: takes notifications
  *
- * Inbound and outbound traffic ends here; what was sent is forgotten.
+ * Inbound and outbound traffic ends here; what was sent is forgotten. With an SRQ
+ * an event tells that the QP takes no more WQEs from it (wire.md section 5).
  */
 void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 {
+	if (qp->srq && qp->state != IB_QPS_ERR)
+		ctx->events |= BIT(IB_EVENT_QP_LAST_WQE_REACHED);
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
 	stop_sending(qp);
 	qp->resp.ack_due = false;

@@ -63,7 +63,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->page_size_cap = ~(u64)(PAGE_SIZE - 1);
 	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_RC_RNR_NAK_GEN |
 				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_PORT_ACTIVE_EVENT |
-				 IB_DEVICE_MEM_MGT_EXTENSIONS;
+				 IB_DEVICE_SRQ_RESIZE | IB_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
 	attr->max_qp = ROE_MAX_QP;
 	attr->max_qp_wr = ROE_MAX_QP_WR;
@@ -80,6 +80,9 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_res_rd_atom = INT_MAX;
 	attr->atomic_cap = IB_ATOMIC_HCA;
 	attr->max_fast_reg_page_list_len = ROE_MR_MAX_FAST_PAGES;
+	attr->max_srq = ROE_MAX_OBJECTS;
+	attr->max_srq_wr = ROE_MAX_QP_WR;
+	attr->max_srq_sge = ROE_MAX_SGE;
 	attr->max_pkeys = ROE_MAX_PKEYS;
 	attr->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
 	return 0;
@@ -208,6 +211,7 @@ static const struct ib_device_ops ops = {
 	.create_ah		= roe_ah_create,
 	.create_cq		= roe_compat_create_cq,
 	.create_qp		= roe_qp_create,
+	.create_srq		= roe_srq_create,
 	.create_user_ah		= roe_ah_create,
 	.dealloc_driver		= dealloc_driver,
 	.dealloc_pd		= dealloc_pd,
@@ -217,6 +221,7 @@ static const struct ib_device_ops ops = {
 	.destroy_ah		= roe_ah_destroy,
 	.destroy_cq		= roe_cq_destroy,
 	.destroy_qp		= roe_qp_destroy,
+	.destroy_srq		= roe_srq_destroy,
 	.disassociate_ucontext	= disassociate_ucontext,
 	.get_dma_mr		= roe_mr_get_dma,
 	.get_hw_stats		= roe_stat_get,
@@ -227,14 +232,17 @@ static const struct ib_device_ops ops = {
 	.mmap			= roe_ring_mmap,
 	.mmap_free		= roe_ring_mmap_free,
 	.modify_qp		= roe_qp_modify,
+	.modify_srq		= roe_srq_modify,
 	.poll_cq		= roe_cq_poll,
 	.post_recv		= roe_qp_post_recv,
 	.post_send		= roe_qp_post_send,
+	.post_srq_recv		= roe_srq_post_recv,
 	.query_ah		= roe_ah_query,
 	.query_device		= query_device,
 	.query_pkey		= query_pkey,
 	.query_port		= query_port,
 	.query_qp		= roe_qp_query,
+	.query_srq		= roe_srq_query,
 	.reg_user_mr		= roe_compat_reg_user_mr,
 	.req_notify_cq		= roe_cq_arm,
 	.resize_user_cq		= roe_compat_resize_user_cq,
@@ -243,6 +251,7 @@ static const struct ib_device_ops ops = {
 	INIT_RDMA_OBJ_SIZE(ib_cq, roe_cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, roe_pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, roe_qp, ib),
+	INIT_RDMA_OBJ_SIZE(ib_srq, roe_srq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, roe_ucontext, ib),
 };
 

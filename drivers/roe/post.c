@@ -95,37 +95,9 @@ int roe_qp_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	return err;
 }
 
-static int recv_one(struct roe_qp *qp, const struct ib_recv_wr *wr)
-{
-	struct roe_rq *rq = &qp->rq;
-	struct roe_rwqe *rwqe = &rq->slots[rq->prod & rq->mask];
-	u64 sum = 0;
-	int i;
-
-	if (wr->num_sge < 0 || wr->num_sge > rq->max_sge)
-		return -EINVAL;
-	/* pairs with the release in roe_wqe_next_recv() */
-	if (rq->prod - smp_load_acquire(&rq->cons) >= rq->max_wr)
-		return -ENOMEM;
-	for (i = 0; i < wr->num_sge; i++) {
-		rwqe->sge[i].addr = wr->sg_list[i].addr;
-		rwqe->sge[i].len = wr->sg_list[i].length;
-		rwqe->sge[i].lkey = wr->sg_list[i].lkey;
-		sum += wr->sg_list[i].length;
-	}
-	if (sum > ROE_MSG_MAX)
-		return -EINVAL;
-	rwqe->wr_id = wr->wr_id;
-	rwqe->num_sge = wr->num_sge;
-	rwqe->length = sum;
-	/* pairs with the acquire in roe_wqe_next_recv() */
-	smp_store_release(&rq->prod, rq->prod + 1);
-	return 0;
-}
-
 /**
  * roe_qp_post_recv() - ib_device_ops.post_recv
- * @ibqp: kernel QP; a user's receives are in its ring already
+ * @ibqp: kernel QP without SRQ; a user's receives are in its ring already
  * @wr: list
  * @bad: first request not posted
  *
@@ -137,22 +109,13 @@ int roe_qp_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		     const struct ib_recv_wr **bad)
 {
 	struct roe_qp *qp = roe_qp(ibqp);
-	unsigned long irqflags;
-	int err = 0;
+	int err;
 
-	if (qp->user || READ_ONCE(qp->state) == IB_QPS_RESET) {
+	if (qp->user || qp->srq || READ_ONCE(qp->state) == IB_QPS_RESET) {
 		*bad = wr;
 		return -EINVAL;
 	}
-	spin_lock_irqsave(&qp->rq.lock, irqflags);
-	for (; wr; wr = wr->next) {
-		err = recv_one(qp, wr);
-		if (err) {
-			*bad = wr;
-			break;
-		}
-	}
-	spin_unlock_irqrestore(&qp->rq.lock, irqflags);
+	err = roe_rq_post(&qp->rq, wr, bad);
 	if (READ_ONCE(qp->state) == IB_QPS_ERR)
 		roe_qp_defer(qp);
 	return err;

@@ -369,13 +369,15 @@ static int check_caps(const struct ib_qp_init_attr *init)
 	default:
 		return -EOPNOTSUPP;
 	}
-	if (init->srq || init->create_flags)
+	if (init->create_flags || (init->srq && init->qp_type == IB_QPT_GSI))
 		return -EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
 		return -EINVAL;
-	if (cap->max_send_wr > ROE_MAX_QP_WR || cap->max_recv_wr > ROE_MAX_QP_WR ||
-	    cap->max_send_sge > ROE_MAX_SGE || cap->max_recv_sge > ROE_MAX_SGE ||
+	if (cap->max_send_wr > ROE_MAX_QP_WR || cap->max_send_sge > ROE_MAX_SGE ||
 	    cap->max_inline_data > ROE_MAX_INLINE)
+		return -EINVAL;
+	/* with an SRQ the RQ does not exist, whatever its size */
+	if (!init->srq && (cap->max_recv_wr > ROE_MAX_QP_WR || cap->max_recv_sge > ROE_MAX_SGE))
 		return -EINVAL;
 	return 0;
 }
@@ -417,39 +419,23 @@ static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext 
 static int init_rq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext *uctx,
 		   struct mminfo *mi)
 {
-	struct roe_rq *rq = &qp->rq;
+	int err = 0;
 
-	spin_lock_init(&rq->lock);
-	rq->max_sge = max_t(u32, cap->max_recv_sge, 1);
-	rq->mask = roundup_pow_of_two(cap->max_recv_wr + 1) - 1;
-	if (uctx) {
-		rq->ring = roe_ring_create(max_t(u32, cap->max_recv_wr, 1),
-					   sizeof(struct rxe_recv_wqe) +
-					   rq->max_sge * sizeof(struct rxe_sge), uctx, mi);
-		if (IS_ERR(rq->ring))
-			return PTR_ERR(rq->ring);
-		rq->mask = rq->ring->mask;
-	} else {
-		rq->slots = kvcalloc(rq->mask + 1, sizeof(*rq->slots), GFP_KERNEL);
-		if (!rq->slots)
-			return -ENOMEM;
-	}
-	rq->max_wr = rq->mask;
-	cap->max_recv_wr = rq->max_wr;
-	cap->max_recv_sge = rq->max_sge;
-	return 0;
+	if (!qp->srq)
+		err = roe_rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge, uctx, mi);
+	cap->max_recv_wr = qp->rq.max_wr;
+	cap->max_recv_sge = qp->rq.max_sge;
+	return err;
 }
 
 static void free_queues(struct roe_qp *qp)
 {
 	if (!IS_ERR_OR_NULL(qp->sq.ring))
 		roe_ring_destroy(qp->sq.ring);
-	if (!IS_ERR_OR_NULL(qp->rq.ring))
-		roe_ring_destroy(qp->rq.ring);
 	if (qp->sq.slots)
 		roe_ud_discard(qp);
 	kvfree(qp->sq.slots);
-	kvfree(qp->rq.slots);
+	roe_rq_exit(&qp->rq);
 	kfree(qp->resp.rsrc);
 }
 
@@ -464,6 +450,7 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	qp->pd = qp->ib.pd;
 	qp->scq = roe_cq(init->send_cq);
 	qp->rcq = roe_cq(init->recv_cq);
+	qp->srq = init->srq ? roe_srq(init->srq) : NULL;
 	qp->pkey = ROE_DEFAULT_PKEY;
 	/* of datagrams: the receive buffer is the limit, and the port's MTU */
 	qp->mtu = roe_qp_is_ud(qp) ? 4096 : 256;

@@ -6,8 +6,8 @@
  *   qp->lock (spinlock, BH disabled) guards all transport state: requester,
  *   responder, QP state, address vector. Takers: doorbell and verbs (process),
  *   receive (softirq), the timer (softirq hrtimer), the worker.
- *   sq.post_lock, rq.lock (irqsave) guard what kernel users post; inside
- *   qp->lock. cq->lock is innermost.
+ *   sq.post_lock, rq.lock (irqsave) guard what kernel users post, rq.lock of an
+ *   SRQ what its QPs take as well; inside qp->lock. cq->lock is innermost.
  *   Nothing is held across ip_local_out: who finds tx_busy clear becomes the
  *   owner of transmission, collects a burst under the lock, drops it, sends,
  *   and looks again; the others leave tx_again.
@@ -31,12 +31,8 @@
 #include "mr.h"
 #include "net.h"
 #include "ring.h"
-
-struct roe_sge {
-	u64	addr;
-	u32	len;
-	u32	lkey;
-};
+#include "rq.h"
+#include "srq.h"
 
 enum roe_swqe_state {
 	ROE_SWQE_POSTED,	/* not started */
@@ -92,22 +88,6 @@ static inline struct roe_swqe *roe_sq_slot(const struct roe_sq *sq, u32 index)
 {
 	return sq->slots + ((size_t)(index & sq->mask) << sq->log2);
 }
-
-/* A receive WQE: same idea. */
-struct roe_rwqe {
-	u64			wr_id;
-	u32			num_sge;
-	u32			length;		/* bytes, sum of the SGEs */
-	struct roe_sge		sge[ROE_MAX_SGE];
-};
-
-struct roe_rq {
-	u32			max_wr, max_sge;
-	spinlock_t		lock;		/* kernel users post under it */
-	struct roe_ring		*ring;		/* user QPs */
-	struct roe_rwqe		*slots;		/* kernel QPs, mask + 1 of them */
-	u32			mask, prod, cons;
-};
 
 /* Requester (s_): under qp->lock. */
 struct roe_req {
@@ -197,7 +177,8 @@ struct roe_qp {
 	struct ib_pd		*pd;
 	struct roe_cq		*scq, *rcq;
 	struct roe_sq		sq;
-	struct roe_rq		rq;
+	struct roe_rq		rq;		/* empty with an SRQ */
+	struct roe_srq		*srq;
 	struct roe_req		req;
 	struct roe_resp		resp;
 	struct roe_path		path;

@@ -134,7 +134,6 @@ static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 static void enter_reset(struct roe_qp *qp)
 {
 	struct roe_sq *sq = &qp->sq;
-	struct roe_rq *rq = &qp->rq;
 
 	WRITE_ONCE(qp->state, IB_QPS_RESET);
 	roe_requester_reset(qp, 0);
@@ -144,9 +143,7 @@ static void enter_reset(struct roe_qp *qp)
 		roe_ring_release(sq->ring, roe_ring_pending(sq->ring));
 	sq->cons = sq->prod;
 	sq->next = sq->prod;
-	if (rq->ring)
-		roe_ring_release(rq->ring, roe_ring_pending(rq->ring));
-	rq->cons = rq->prod;
+	roe_rq_discard(&qp->rq);
 	qp->overrun = false;
 	qp->comm_est = false;
 	qp->sq_drained = false;

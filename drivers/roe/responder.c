@@ -101,7 +101,7 @@ static struct verdict do_send(struct roe_qp *qp, const struct roe_rx_pkt *rx, u3
 
 	if (flags & ROE_F_START)
 		resp->done = 0;
-	if (rwqe->num_sge > qp->rq.max_sge)
+	if (rwqe->status != IB_WC_SUCCESS)
 		return REFUSE(REM_OP, LOC_QP_OP_ERR);
 	if ((u64)resp->done + rx->p.len > rwqe->length)
 		return REFUSE(INV_REQ, LOC_LEN_ERR);

@@ -74,6 +74,12 @@ static inline void roe_ring_release(struct roe_ring *ring, u32 n)
 	smp_store_release(&ring->buf->consumer_index, ring->cons);
 }
 
+/* A ring that nobody has mapped yet begins with @n elements. */
+static inline void roe_ring_set_posted(struct roe_ring *ring, u32 n)
+{
+	WRITE_ONCE(ring->buf->producer_index, n & ring->mask);
+}
+
 /* --- kernel produces, user consumes: CQ --- */
 
 /* Slot for the next element, to be written as a whole before it is published. */

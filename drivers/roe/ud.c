@@ -259,7 +259,7 @@ static bool have_rwqe(struct roe_qp *qp, u32 len)
 	if (!resp->rwqe_valid)
 		resp->rwqe_valid = roe_wqe_next_recv(qp, &resp->rwqe);
 	/* one that is malformed is reported, one too short waits for another packet */
-	return resp->rwqe_valid && (resp->rwqe.num_sge > qp->rq.max_sge ||
+	return resp->rwqe_valid && (resp->rwqe.status != IB_WC_SUCCESS ||
 				    resp->rwqe.length >= ROE_GRH_LEN + len);
 }
 
@@ -287,8 +287,8 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 		return;
 	}
 	wc.wr_id = qp->resp.rwqe.wr_id;
-	if (qp->resp.rwqe.num_sge > qp->rq.max_sge)
-		wc.status = IB_WC_LOC_QP_OP_ERR;
+	if (qp->resp.rwqe.status != IB_WC_SUCCESS)
+		wc.status = qp->resp.rwqe.status;
 	else if (!deliver(qp, rx))
 		wc.status = IB_WC_LOC_PROT_ERR;
 	else

@@ -284,61 +284,15 @@ int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_sen
 }
 ROE_EXPORT_FOR_TEST(roe_wqe_from_wr);
 
-/* One element of a user's receive ring, read once. */
-static void recv_from_ring(struct roe_qp *qp, struct roe_rwqe *rwqe, const void *slot)
-{
-	const struct rxe_sge *src = slot + sizeof(struct rxe_recv_wqe);
-	struct rxe_recv_wqe u;
-	u64 sum = 0;
-	u32 i;
-
-	memcpy(&u, slot, sizeof(u));
-	barrier();	/* one read, as above */
-	rwqe->wr_id = u.wr_id;
-	rwqe->num_sge = u.dma.num_sge;
-	rwqe->length = 0;
-	/* left as it is and refused by the responder: LOC_QP_OP_ERR */
-	if (rwqe->num_sge > qp->rq.max_sge)
-		return;
-	for (i = 0; i < rwqe->num_sge; i++) {
-		rwqe->sge[i].addr = READ_ONCE(src[i].addr);
-		rwqe->sge[i].len = READ_ONCE(src[i].length);
-		rwqe->sge[i].lkey = READ_ONCE(src[i].lkey);
-		sum += rwqe->sge[i].len;
-	}
-	rwqe->length = min_t(u64, sum, ROE_MSG_MAX);
-}
-
-static bool recv_from_kernel(struct roe_rq *rq, struct roe_rwqe *rwqe)
-{
-	const struct roe_rwqe *src;
-
-	if (!rq->slots || rq->cons == smp_load_acquire(&rq->prod))
-		return false;
-	src = &rq->slots[rq->cons & rq->mask];
-	memcpy(rwqe, src, offsetof(struct roe_rwqe, sge) + src->num_sge * sizeof(*src->sge));
-	/* pairs with the acquire in roe_qp_post_recv(): the slot may be filled again */
-	smp_store_release(&rq->cons, rq->cons + 1);
-	return true;
-}
-
 /**
- * roe_wqe_next_recv() - take the next receive WQE
+ * roe_wqe_next_recv() - take the next receive WQE, from the RQ or the SRQ
  * @qp: qp->lock held
- * @rwqe: takes the copy; num_sge may be above max_sge if a user wrote so
+ * @rwqe: takes the copy; status tells whether it can be used
  *
  * Return: false if none is posted.
  */
 bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe)
 {
-	struct roe_ring *ring = qp->rq.ring;
-
-	if (!ring)
-		return recv_from_kernel(&qp->rq, rwqe);
-	if (!roe_ring_pending(ring))
-		return false;
-	recv_from_ring(qp, rwqe, roe_ring_peek(ring, 0));
-	roe_ring_release(ring, 1);
-	return true;
+	return qp->srq ? roe_srq_take(qp->srq, rwqe) : roe_rq_take(&qp->rq, rwqe);
 }
 ROE_EXPORT_FOR_TEST(roe_wqe_next_recv);

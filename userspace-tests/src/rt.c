@@ -259,6 +259,7 @@ int rt_qp_create(struct rt_qp *q, struct rt_dev *dev, const struct rt_opt *opt)
 		.cap = opt->cap,
 		.qp_type = opt->type,
 		.sq_sig_all = opt->sig_all,
+		.srq = opt->srq,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = dev->pd,
 	};

@@ -54,6 +54,7 @@ struct rt_opt {
 	int cqe;			/* size of own CQs */
 	struct ibv_cq *scq;		/* given CQs instead of own ones */
 	struct ibv_cq *rcq;
+	struct ibv_srq *srq;		/* receives come from there */
 	struct ibv_comp_channel *channel;
 };
 

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Receive WQEs from the one who posts them to the one who fills them. A user's
+ * WQE is read once into a private copy, like a send WQE (design D2); what is
+ * wrong with it is told by its completion.
+ */
+#include <linux/slab.h>
+#include <roe/wire.h>
+#include "rq.h"
+
+/**
+ * roe_rq_init() - make an empty queue
+ * @rq: zeroed
+ * @max_wr: WQEs it must hold; it may become more
+ * @max_sge: elements of each
+ * @uctx: of the process that posts, NULL for a kernel user
+ * @mi: how the process maps the ring; with @uctx only
+ *
+ * Process context.
+ *
+ * Return: 0 or negative errno; roe_rq_exit() is due in any case.
+ */
+int roe_rq_init(struct roe_rq *rq, u32 max_wr, u32 max_sge, struct ib_ucontext *uctx,
+		struct mminfo *mi)
+{
+	struct roe_ring *ring;
+
+	spin_lock_init(&rq->lock);
+	rq->max_sge = max_t(u32, max_sge, 1);
+	rq->mask = roundup_pow_of_two(max_wr + 1) - 1;
+	if (uctx) {
+		/* the library maps a ring in any case (abi.md 1.4) */
+		ring = roe_ring_create(max_t(u32, max_wr, 1), sizeof(struct rxe_recv_wqe) +
+				       rq->max_sge * sizeof(struct rxe_sge), uctx, mi);
+		if (IS_ERR(ring))
+			return PTR_ERR(ring);
+		rq->ring = ring;
+		rq->mask = ring->mask;
+	} else {
+		rq->slots = kvcalloc(rq->mask + 1, sizeof(*rq->slots), GFP_KERNEL);
+		if (!rq->slots)
+			return -ENOMEM;
+	}
+	rq->max_wr = rq->mask;
+	return 0;
+}
+ROE_EXPORT_FOR_TEST(roe_rq_init);
+
+/**
+ * roe_rq_exit() - free a queue that nobody uses any more
+ * @rq: or what became of it in roe_rq_init(), or all zero
+ */
+void roe_rq_exit(struct roe_rq *rq)
+{
+	roe_ring_destroy(rq->ring);
+	kvfree(rq->slots);
+}
+ROE_EXPORT_FOR_TEST(roe_rq_exit);
+
+/**
+ * roe_rq_pending() - WQEs posted and not taken
+ * @rq: whose taker is the caller, or is locked out
+ *
+ * Return: at most max_wr, whatever a process has written.
+ */
+u32 roe_rq_pending(const struct roe_rq *rq)
+{
+	if (rq->ring)
+		return roe_ring_pending(rq->ring);
+	/* pairs with the release in post_one() */
+	return smp_load_acquire(&rq->prod) - rq->cons;
+}
+ROE_EXPORT_FOR_TEST(roe_rq_pending);
+
+/* One element of a user's ring, read once. */
+static void copy_from_ring(const struct roe_rq *rq, struct roe_rwqe *rwqe, const void *slot)
+{
+	const struct rxe_sge *src = slot + sizeof(struct rxe_recv_wqe);
+	struct rxe_recv_wqe u;
+	u64 sum = 0;
+	u32 i;
+
+	memcpy(&u, slot, sizeof(u));
+	barrier();	/* one read: the compiler must not go back to the ring */
+	rwqe->wr_id = u.wr_id;
+	rwqe->num_sge = 0;
+	rwqe->length = 0;
+	rwqe->status = IB_WC_SUCCESS;
+	if (u.dma.num_sge > rq->max_sge) {
+		rwqe->status = IB_WC_LOC_QP_OP_ERR;
+		return;
+	}
+	for (i = 0; i < u.dma.num_sge; i++) {
+		rwqe->sge[i].addr = READ_ONCE(src[i].addr);
+		rwqe->sge[i].len = READ_ONCE(src[i].length);
+		rwqe->sge[i].lkey = READ_ONCE(src[i].lkey);
+		sum += rwqe->sge[i].len;
+	}
+	rwqe->num_sge = i;
+	rwqe->length = min_t(u64, sum, ROE_MSG_MAX);
+}
+
+static void copy_from_slot(struct roe_rq *rq, struct roe_rwqe *rwqe)
+{
+	const struct roe_rwqe *src = &rq->slots[rq->cons & rq->mask];
+
+	memcpy(rwqe, src, offsetof(struct roe_rwqe, sge) + src->num_sge * sizeof(*src->sge));
+}
+
+/**
+ * roe_rq_take() - take the oldest WQE
+ * @rq: an SRQ: its lock held; else the QP's
+ * @rwqe: takes the copy; status tells whether it can be used
+ *
+ * Return: false if none is posted.
+ */
+bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe)
+{
+	if (!roe_rq_pending(rq))
+		return false;
+	if (rq->ring) {
+		copy_from_ring(rq, rwqe, roe_ring_peek(rq->ring, 0));
+		roe_ring_release(rq->ring, 1);
+	} else {
+		copy_from_slot(rq, rwqe);
+		/* pairs with the acquire in post_one(): the slot may be filled again */
+		smp_store_release(&rq->cons, rq->cons + 1);
+	}
+	return true;
+}
+ROE_EXPORT_FOR_TEST(roe_rq_take);
+
+static int post_one(struct roe_rq *rq, const struct ib_recv_wr *wr)
+{
+	struct roe_rwqe *rwqe = &rq->slots[rq->prod & rq->mask];
+	u64 sum = 0;
+	int i;
+
+	if (wr->num_sge < 0 || wr->num_sge > rq->max_sge)
+		return -EINVAL;
+	/* pairs with the release in roe_rq_take() */
+	if (rq->prod - smp_load_acquire(&rq->cons) >= rq->max_wr)
+		return -ENOMEM;
+	for (i = 0; i < wr->num_sge; i++) {
+		rwqe->sge[i].addr = wr->sg_list[i].addr;
+		rwqe->sge[i].len = wr->sg_list[i].length;
+		rwqe->sge[i].lkey = wr->sg_list[i].lkey;
+		sum += wr->sg_list[i].length;
+	}
+	if (sum > ROE_MSG_MAX)
+		return -EINVAL;
+	rwqe->wr_id = wr->wr_id;
+	rwqe->num_sge = wr->num_sge;
+	rwqe->status = IB_WC_SUCCESS;
+	rwqe->length = sum;
+	/* pairs with the acquire in roe_rq_pending() */
+	smp_store_release(&rq->prod, rq->prod + 1);
+	return 0;
+}
+
+/**
+ * roe_rq_post() - a kernel user posts
+ * @rq: without a ring
+ * @wr: list
+ * @bad: first request not posted
+ *
+ * Any context.
+ *
+ * Return: 0, -EINVAL, -ENOMEM.
+ */
+int roe_rq_post(struct roe_rq *rq, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad)
+{
+	unsigned long irqflags;
+	int err = 0;
+
+	spin_lock_irqsave(&rq->lock, irqflags);
+	for (; wr; wr = wr->next) {
+		err = post_one(rq, wr);
+		if (err) {
+			*bad = wr;
+			break;
+		}
+	}
+	spin_unlock_irqrestore(&rq->lock, irqflags);
+	return err;
+}
+ROE_EXPORT_FOR_TEST(roe_rq_post);
+
+/**
+ * roe_rq_discard() - forget what is posted
+ * @rq: as for roe_rq_take()
+ */
+void roe_rq_discard(struct roe_rq *rq)
+{
+	if (rq->ring)
+		roe_ring_release(rq->ring, roe_ring_pending(rq->ring));
+	rq->cons = rq->prod;
+}
+
+/* Elements are copied as they are: they are judged when they are taken. */
+static void copy_posted(const struct roe_rq *rq, struct roe_rq *to, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		if (rq->ring)
+			memcpy(roe_ring_slot(to->ring, i), roe_ring_peek(rq->ring, i),
+			       BIT(to->ring->log2));
+		else
+			to->slots[i] = rq->slots[(rq->cons + i) & rq->mask];
+	if (to->ring)
+		roe_ring_set_posted(to->ring, n);
+	to->prod = n;
+}
+
+/**
+ * roe_rq_swap() - give a queue another size, what is posted is kept
+ * @rq: lock held
+ * @fresh: initialised, empty, of the same kind, with as many SGEs; the old ring or
+ *	   array is left in it
+ *
+ * Return: 0, or -EINVAL if more is posted than @fresh holds; nothing changed then.
+ */
+int roe_rq_swap(struct roe_rq *rq, struct roe_rq *fresh)
+{
+	u32 n = roe_rq_pending(rq);
+
+	if (n > fresh->max_wr)
+		return -EINVAL;
+	copy_posted(rq, fresh, n);
+	swap(rq->ring, fresh->ring);
+	swap(rq->slots, fresh->slots);
+	swap(rq->max_wr, fresh->max_wr);
+	swap(rq->mask, fresh->mask);
+	swap(rq->prod, fresh->prod);
+	swap(rq->cons, fresh->cons);
+	return 0;
+}
+ROE_EXPORT_FOR_TEST(roe_rq_swap);
