@@ -255,40 +255,66 @@ topo_or_die()
 	tap_done
 }
 
-# ip_to_gid ADDRESS - as the gids files of sysfs spell it
+# ip_to_gid ADDRESS - as the gids files of sysfs spell it. No program is started:
+# this runs in loops on slow machines.
 ip_to_gid()
 {
-	python3 -c 'import ipaddress, sys
-a = ipaddress.ip_address(sys.argv[1])
-a = a if a.version == 6 else ipaddress.ip_address("::ffff:" + str(a))
-print(a.exploded)' "$1"
+	local left right n w o=() gid=
+
+	case $1 in
+	*:*)
+		left=${1%%::*} right=
+		[ "$left" = "$1" ] || right=${1#*::}
+		IFS=: read -ra o <<< "$left"
+		IFS=: read -ra w <<< "$right"
+		for ((n = ${#o[@]} + ${#w[@]}; n < 8; n++)); do
+			o+=(0)
+		done
+		o+=("${w[@]}")
+		;;
+	*)
+		IFS=. read -ra w <<< "$1"
+		o=(0 0 0 0 0 ffff)
+		printf -v n '%x' $((w[0] << 8 | w[1]))
+		printf -v w '%x' $((w[2] << 8 | w[3]))
+		o+=("$n" "$w")
+		;;
+	esac
+	for w in "${o[@]}"; do
+		printf -v gid '%s:%04x' "$gid" "0x$w"
+	done
+	echo "${gid#:}"
 }
 
-# gid_index DEV ADDRESS - index of the RoCE v2 GID of that address
+# gid_index DEV ADDRESS [NETDEV] - index of the RoCE v2 GID of that address. One
+# grep over the whole table.
 gid_index()
 {
-	local want i port=/sys/class/infiniband/$1/ports/1
-	want=$(ip_to_gid "$2")
-	for i in $(seq 0 63); do
-		[ -e "$port/gids/$i" ] || return 1
-		[ "$(cat "$port/gids/$i")" = "$want" ] || continue
-		[ "$(cat "$port/gid_attrs/types/$i" 2>/dev/null)" = "RoCE v2" ] || continue
+	local f i port=/sys/class/infiniband/$1/ports/1
+
+	for f in $(grep -lsxF "$(ip_to_gid "$2")" "$port"/gids/*); do
+		i=${f##*/}
+		grep -qsxF "RoCE v2" "$port/gid_attrs/types/$i" || continue
+		[ -z "${3:-}" ] || grep -qsxF "$3" "$port/gid_attrs/ndevs/$i" || continue
 		echo "$i"
 		return 0
 	done
 	return 1
 }
 
-# wait_gid DEV ADDRESS - the same, waiting for it for up to 5 s
+# wait_gid DEV ADDRESS [NETDEV] - the same, waiting for it for up to 20 s: the
+# core fills its table from a work queue, and only then is an IPv6 address usable
+# whose uniqueness was to be detected.
 wait_gid()
 {
-	local i
-	for i in $(seq 50); do
-		gid_index "$1" "$2" && return 0
+	local end=$((SECONDS + 20 * SLOW))
+	until gid_index "$@"; do
+		if [ $SECONDS -ge $end ]; then
+			echo "no GID $2 on $1" >&2
+			return 1
+		fi
 		sleep 0.1
 	done
-	echo "no GID $2 on $1" >&2
-	return 1
 }
 
 # wait_for SECONDS COMMAND... - until the command succeeds
