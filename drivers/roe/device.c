@@ -304,6 +304,15 @@ static int start(struct roe_dev *dev, const char *name)
 	return ib_register_device(&dev->ib, name, NULL);
 }
 
+static void log_failure(const struct net_device *ndev, const char *name, int err)
+{
+	/* -EEXIST was logged where it was found */
+	if (err == -ENFILE)
+		pr_err("%s: the name %s is in use\n", netdev_name(ndev), name);
+	else if (err != -EEXIST)
+		pr_err("%s: cannot create %s (error %d)\n", netdev_name(ndev), name, err);
+}
+
 /**
  * roe_device_add() - create and register a device
  * @name: of the new device
@@ -325,7 +334,7 @@ int roe_device_add(const char *name, struct net_device *ndev)
 	ref = get_device(&dev->ib.dev);
 	err = start(dev, name);
 	if (err) {
-		pr_err("%s: cannot create %s (error %d)\n", netdev_name(ndev), name, err);
+		log_failure(ndev, name, err);
 		roe_link_del(dev);
 		ib_dealloc_device(&dev->ib);
 	} else {

@@ -13,6 +13,7 @@
  * dealloc_driver takes it.
  */
 #include <linux/if_arp.h>
+#include <linux/if_vlan.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 #include <net/net_namespace.h>
@@ -159,10 +160,20 @@ static bool has_rxe(struct net_device *ndev)
 	return ibdev;
 }
 
-static int newlink(const char *name, struct net_device *ndev)
+/* Whether a device may be made on @ndev, with the reason in the log if not. */
+static int judge(struct net_device *ndev)
 {
 	if (ndev->type != ARPHRD_ETHER && ndev->type != ARPHRD_LOOPBACK) {
 		pr_err("%s is not an Ethernet device\n", netdev_name(ndev));
+		return -EOPNOTSUPP;
+	}
+	/*
+	 * To the RDMA core the addresses of a VLAN belong to the device on the netdev
+	 * below it (roce_gid_mgmt.c): a device on the VLAN would never get a GID.
+	 */
+	if (is_vlan_dev(ndev)) {
+		pr_err("%s is a VLAN: its addresses become GIDs of a device on %s\n",
+		       netdev_name(ndev), netdev_name(vlan_dev_real_dev(ndev)));
 		return -EOPNOTSUPP;
 	}
 	if (!iboe_get_mtu(READ_ONCE(ndev->mtu))) {
@@ -173,6 +184,15 @@ static int newlink(const char *name, struct net_device *ndev)
 		pr_err("%s already has an rdma_rxe device\n", netdev_name(ndev));
 		return -EEXIST;
 	}
+	return 0;
+}
+
+static int newlink(const char *name, struct net_device *ndev)
+{
+	int err = judge(ndev);
+
+	if (err)
+		return err;
 	end_devices(is_dead, NULL);
 	return roe_device_add(name, ndev);
 }
