@@ -20,6 +20,7 @@ static void set_av(struct roe_av *av, const struct rdma_ah_attr *attr)
 	av->hop_limit = grh->hop_limit ?: IPV6_DEFAULT_HOPLIMIT;
 	av->flow_label = grh->flow_label;
 	av->sgid_attr = grh->sgid_attr;
+	roe_av_bind(av, attr);
 	/* The peers of an AH are many QPs: only the flow label tells flows apart. */
 	av->sport = htons(rdma_flow_label_to_udp_sport(grh->flow_label));
 }
@@ -125,6 +126,8 @@ int roe_ah_create(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_
 	int err = 0;
 
 	if (!usable(init->ah_attr))
+		return -EINVAL;
+	if (!roe_av_gid_ok(dev, init->ah_attr->grh.sgid_attr))
 		return -EINVAL;
 	if (udata && udata->outlen < sizeof(struct rxe_create_ah_resp))
 		return -EINVAL;

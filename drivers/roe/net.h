@@ -19,6 +19,8 @@ struct roe_av {
 	u8			hop_limit;
 	u32			flow_label;
 	__be16			sport;		/* host-chosen, 0xc000 .. 0xffff */
+	int			oif;		/* netdev of the source GID; 0: it has left */
+	u32			priority;	/* of skbs: a VLAN maps it to a PCP */
 	struct in6_addr		saddr;		/* v4: mapped, ::ffff:a.b.c.d */
 	struct in6_addr		daddr;
 	const struct ib_gid_attr *sgid_attr;	/* reference held by the owner's ah_attr */
@@ -30,6 +32,11 @@ struct roe_path {
 	struct dst_cache	dst;		/* per CPU */
 	u16			ip_id;		/* own counter, + 1 for each segment */
 };
+
+/* Take from @attr, whose sgid_attr the caller holds, what routes and VLANs need. */
+void roe_av_bind(struct roe_av *av, const struct rdma_ah_attr *attr);
+/* May @dev send from this GID? Its netdev must be in the namespace of @dev. */
+bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid);
 
 int roe_path_init(struct roe_path *path, gfp_t gfp);
 void roe_path_destroy(struct roe_path *path);

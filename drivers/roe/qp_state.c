@@ -45,6 +45,8 @@ static int check_av(struct roe_qp *qp, const struct rdma_ah_attr *ah)
 		return -EINVAL;
 	if (rdma_ah_get_port_num(ah) != 1 || !ah->grh.sgid_attr)
 		return -EINVAL;
+	if (!roe_av_gid_ok(qp->dev, ah->grh.sgid_attr))
+		return -EINVAL;
 	return ah->grh.sgid_attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP ? 0 : -EINVAL;
 }
 
@@ -79,6 +81,7 @@ static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qp
 	av->hop_limit = grh->hop_limit ?: 64;
 	av->flow_label = grh->flow_label;
 	av->sgid_attr = grh->sgid_attr;
+	roe_av_bind(av, ah);
 	av->sport = htons(rdma_get_udp_sport(grh->flow_label, qp->qpn, dest_qpn));
 }
 

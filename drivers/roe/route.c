@@ -8,9 +8,54 @@
 #include <net/inet_ecn.h>
 #include <net/ip6_fib.h>
 #include <net/ip6_route.h>
+#include <net/l3mdev.h>
 #include <net/route.h>
 #include <roe/wire.h>
 #include "net.h"
+
+/**
+ * roe_av_gid_ok() - may packets of a device carry this source GID?
+ * @dev: device
+ * @gid: attributes, to which the caller has a reference
+ *
+ * The RDMA core gives a device the GIDs of all netdevs above its own, in
+ * whatever namespace; packets never cross namespaces.
+ *
+ * Return: whether its netdev is there and in the namespace of @dev.
+ */
+bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid)
+{
+	const struct net_device *ndev;
+	bool ok;
+
+	rcu_read_lock();
+	ndev = rcu_dereference(gid->ndev);
+	ok = ndev && net_eq(dev_net(ndev), dev->net);
+	rcu_read_unlock();
+	return ok;
+}
+
+/**
+ * roe_av_bind() - netdev and priority of an address vector
+ * @av: address vector
+ * @attr: with a GRH, of which the caller holds the sgid_attr
+ *
+ * The netdev is remembered by number: an address vector may outlive the reference
+ * to its GID by a grace period. As with a socket, the DS field gives the priority
+ * and a VLAN netdev maps that to a PCP; without one it is the service level.
+ */
+void roe_av_bind(struct roe_av *av, const struct rdma_ah_attr *attr)
+{
+	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
+	const struct net_device *ndev;
+
+	rcu_read_lock();
+	ndev = rcu_dereference(grh->sgid_attr->ndev);
+	av->oif = ndev ? ndev->ifindex : 0;
+	rcu_read_unlock();
+	av->priority = grh->traffic_class & ~INET_ECN_MASK ?
+		       rt_tos2priority(grh->traffic_class) : rdma_ah_get_sl(attr);
+}
 
 /**
  * roe_path_init() - prepare the path of a QP
@@ -92,30 +137,46 @@ static bool local_v6(const struct dst_entry *dst)
 }
 
 /*
- * A device belongs to its netdev, so packets leave there whatever the metrics
- * of other routes say. But the way to an address of this host is lo, which no
- * lookup bound to the netdev finds; link-local addresses mean nothing without
- * an interface.
+ * Packets leave by the netdev of their source GID (the device's own, or one on
+ * top of it: VLAN, bond, macvlan), whatever the metrics of other routes say. But
+ * the way to an address of another netdev of this host is lo, or the VRF, which
+ * no lookup bound to a netdev finds. Link-local addresses and groups mean
+ * nothing without an interface.
  */
-static struct dst_entry *lookup(struct roe_dev *dev, const struct roe_av *av)
+static struct dst_entry *lookup_bound_v4(struct net *net, const struct roe_av *av, int domain)
 {
 	struct dst_entry *dst;
 
-	if (!av->v6) {
-		dst = lookup_v4(dev->net, av, 0);
+	if (!ipv4_is_multicast(av->daddr.s6_addr32[3])) {
+		dst = lookup_v4(net, av, domain);
 		if (dst && local_v4(dst))
 			return dst;
 		dst_release(dst);
-		return lookup_v4(dev->net, av, dev->ndev->ifindex);
 	}
+	return lookup_v4(net, av, av->oif);
+}
+
+static struct dst_entry *lookup_bound_v6(struct net *net, const struct roe_av *av, int domain)
+{
+	struct dst_entry *dst;
 
 	if (!(ipv6_addr_type(&av->daddr) & (IPV6_ADDR_LINKLOCAL | IPV6_ADDR_MULTICAST))) {
-		dst = lookup_v6(dev->net, av, 0);
+		dst = lookup_v6(net, av, domain);
 		if (dst && local_v6(dst))
 			return dst;
 		dst_release(dst);
 	}
-	return lookup_v6(dev->net, av, dev->ndev->ifindex);
+	return lookup_v6(net, av, av->oif);
+}
+
+static struct dst_entry *lookup(struct net *net, const struct roe_av *av)
+{
+	int domain;
+
+	if (!av->oif)
+		return NULL;
+	domain = l3mdev_master_ifindex_by_index(net, av->oif);
+	return av->v6 ? lookup_bound_v6(net, av, domain) : lookup_bound_v4(net, av, domain);
 }
 
 /**
@@ -133,7 +194,7 @@ struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path)
 	if (dst)
 		return dst;
 
-	dst = lookup(dev, &path->av);
+	dst = lookup(dev->net, &path->av);
 	if (!dst)
 		return NULL;
 	if (path->av.v6)

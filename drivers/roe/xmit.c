@@ -139,7 +139,7 @@ static struct sk_buff *make_skb(struct roe_path *path, struct dst_entry *dst,
 	seal(av, skb, pkt);
 
 	pkt->page = NULL;
-	skb->priority = rt_tos2priority(av->tclass);
+	skb->priority = av->priority;
 	__skb_set_sw_hash(skb, flow_hash(av), true);
 	skb_dst_set(skb, dst_clone(dst));
 	return skb;

@@ -10,6 +10,7 @@
  * immediate and READ in random turns, and adds 1 to a counter after each; the
  * server checks every byte of each SEND and WRITE, the client of each READ.
  * Messages must arrive once and in order. Both print a line of result.
+ * With RT_PACE_MS in the environment the client rests so long before each.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -192,11 +193,14 @@ static bool check_read(uint64_t seed, uint32_t i)
 
 static bool drive(struct hello *peer, uint64_t seed, uint32_t messages)
 {
+	const char *pace = getenv("RT_PACE_MS");
 	uint32_t posted = 0, done;
 	struct ibv_wc wc;
 	int kind;
 
 	for (done = 0; done < messages; done++) {
+		if (pace)
+			usleep(1000 * atoi(pace));
 		while (posted < messages && posted - done < WINDOW)
 			if (!request(peer, posted++, seed))
 				return false;

@@ -318,6 +318,13 @@ int rt_to_init(struct rt_qp *q)
 			     IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
+static int env(const char *name, int otherwise)
+{
+	const char *t = getenv(name);
+
+	return t ? strtol(t, NULL, 0) : otherwise;
+}
+
 int rt_to_rtr(struct rt_qp *q, const union ibv_gid *gid, uint32_t qpn)
 {
 	struct ibv_qp_attr a = {
@@ -330,10 +337,13 @@ int rt_to_rtr(struct rt_qp *q, const union ibv_gid *gid, uint32_t qpn)
 		.ah_attr = {
 			.is_global = 1,
 			.port_num = RT_PORT,
+			.sl = env("RT_SL", 0),
 			.grh = {
 				.dgid = *gid,
 				.sgid_index = q->dev->gid_index,
 				.hop_limit = 64,
+				.traffic_class = env("RT_TCLASS", 0),
+				.flow_label = env("RT_FLOW", 0),
 			},
 		},
 	};
@@ -350,7 +360,7 @@ int rt_to_rts(struct rt_qp *q)
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS,
-		.timeout = q->opt.timeout,
+		.timeout = env("RT_ACK_TIMEOUT", q->opt.timeout),
 		.retry_cnt = q->opt.retry_cnt,
 		.rnr_retry = q->opt.rnr_retry,
 		.sq_psn = RT_FIRST_PSN,

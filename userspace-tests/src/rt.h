@@ -6,6 +6,9 @@
  * the process, moves patterned data, and reports in TAP. Everything that
  * cannot go on (no device, no memory) ends the process with exit code 2; a
  * failed check is a "not ok" line and exit code 1 in the end.
+ *
+ * Environment: RT_TIMEOUT (seconds), RT_EVENT_MS; of each connection RT_SL,
+ * RT_TCLASS, RT_FLOW (flow label) and RT_ACK_TIMEOUT (as in struct ibv_qp_attr).
  */
 #ifndef RT_H
 #define RT_H

@@ -6,8 +6,8 @@
 #	netns ra                      netns rb
 #	  roe0 - va 10.0.0.1/24  ----  vb 10.0.0.2/24 - roe1
 #
-# with RDMA namespaces shared (the default) and exclusive, then with the
-# namespaces deleted under an open device.
+# with RDMA namespaces shared (the default) and exclusive; namespaces deleted, the
+# netdev and the device moved between them, under an open device and traffic.
 #
 # Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
 
@@ -37,19 +37,74 @@ move_in()
 		rdma dev set "$1" netns "$2"
 }
 
-drop_netns()
-{
-	local n
-	for n in ra rb; do
-		ip netns pids $n | xargs -r kill -9
-		ip netns del $n
-	done
-	spaces=()
-}
-
 ns_gid()
 {
 	ip netns exec "$1" bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid $2 $3"
+}
+
+# Processes outside: one inside would keep its namespace alive. The initial
+# namespace has no sysfs entry of a device of another one, but it can open it.
+traffic=()
+start_users()
+{
+	local g h
+	traffic=()
+	: > "$TMP/hold.out"
+	background hold -d roe0 -t $((60 * SLOW)) > "$TMP/hold.out" 2>&1
+	holder=$bg
+	g=$(ns_gid ra roe0 10.0.0.1) && h=$(ns_gid rb roe1 10.0.0.2) || return
+	background ibv_rc_pingpong -d roe0 -g "$g" -n 100000000 > "$TMP/s.out" 2>&1
+	traffic=("$bg")
+	wait_for 20 listening 18515 || return
+	background ibv_rc_pingpong -d roe1 -g "$h" -n 100000000 127.0.0.1 > "$TMP/c.out" 2>&1
+	traffic+=("$bg")
+	wait_for 20 grep -q ready "$TMP/hold.out" && wait_for 20 moving
+}
+
+# Only in its own namespace does a device have counters.
+moving()
+{
+	[ "$(ip netns exec rb cat /sys/class/infiniband/roe1/ports/1/hw_counters/tx_pkts)" -gt 100 ]
+}
+
+traffic_ended()
+{
+	! kill -0 "${traffic[@]}"
+}
+
+stop_traffic()
+{
+	kill -9 "${traffic[@]}" 2>/dev/null
+	wait_for 20 traffic_ended
+}
+
+# users_end TEXT - who had roe0 open was told
+users_end()
+{
+	check "$1: the process is told" wait_for 20 grep -q gone "$TMP/hold.out"
+	check "$1: and ends well" wait "$holder"
+	check "$1: processes with traffic can end" stop_traffic
+}
+
+no_device()
+{
+	! rdma link | grep -q "$1/"
+}
+
+no_devices()
+{
+	! rdma link | grep -q 'roe[01]/'
+}
+
+delete_spaces()
+{
+	local n
+	for n in ra rb rc; do
+		ip netns del $n 2>/dev/null
+	done
+	spaces=()
+	links=()
+	wait_for 30 no_devices
 }
 
 run_all()
@@ -77,23 +132,26 @@ module_or_die
 topo_or_die topo_netns
 run_all shared
 
-ip netns exec ra hold -d roe0 -t $((20 * SLOW)) > "$TMP/hold.out" 2>&1 &
-pids+=($!)
-wait_for 10 grep -q ready "$TMP/hold.out"
-h=$!
-ip netns del ra
-ip netns del rb
-spaces=()
-check "namespace deleted under an open device: the devices go" \
-	wait_for 20 sh -c '! rdma link | grep -q "roe[01]/"'
-check "and the process is told and lives on" wait_for 20 sh -c \
-	"grep -q gone $TMP/hold.out || ! kill -0 $h"
-cat "$TMP/hold.out" | tap_diag
-wait $h
-links=()
+check "shared: the devices can be used from outside" start_users
+check "shared: namespaces deleted under users: the devices go" delete_spaces
+users_end "shared: namespaces deleted"
+
+topo_or_die topo_netns
+netns_add rc
+check "shared: users again" start_users
+check "shared: the netdev moves away under users" ip -n ra link set va netns rc
+check "shared: and takes its device down" wait_for 20 no_device roe0
+users_end "shared: netdev moved"
+ip -n rc addr add 10.0.0.1/24 dev va
+ip -n rc link set va up
+check "shared: a new device where it is now" link_add roe0 va rc
+check "shared: traffic there" pair_run 60 18515 \
+	"ibv_rc_pingpong -d roe0 -g $(ns_gid rc roe0 10.0.0.1) -n 100 -c" \
+	"ibv_rc_pingpong -d roe1 -g $(ns_gid rb roe1 10.0.0.2) -n 100 -c 127.0.0.1"
+check "shared: all gone" delete_spaces
 
 # The mode can only be switched while there is no other namespace.
-if wait_for 20 rdma system set netns exclusive; then
+if wait_for 30 rdma system set netns exclusive; then
 	topo_or_die topo_netns
 	move_in roe0 ra
 	move_in roe1 rb
@@ -103,11 +161,24 @@ if wait_for 20 rdma system set netns exclusive; then
 		 ip netns exec rb rdma link | grep -q roe1/ &&
 		 ! rdma link | grep -q 'roe[01]/'"
 	run_all exclusive
-	drop_netns
-	check "exclusive: deleting the namespaces removes the devices" \
-		wait_for 20 sh -c '! rdma link | grep -q "roe[01]/"'
-	links=()
-	wait_for 20 rdma system set netns shared
+	netns_add rc
+	ip netns exec ra hold -d roe0 -t $((60 * SLOW)) > "$TMP/hold.out" 2>&1 &
+	holder=$!
+	pids+=("$holder")
+	wait_for 20 grep -q ready "$TMP/hold.out"
+	check "exclusive: the device moves under an open device" \
+		timeout $((30 * SLOW)) ip netns exec ra rdma dev set roe0 netns rc
+	check "exclusive: the process is told" wait_for 20 grep -q gone "$TMP/hold.out"
+	wait $holder
+	check "exclusive: it is there and not here" sh -c \
+		"ip netns exec rc rdma link | grep -q roe0/ &&
+		 ! ip netns exec ra rdma link | grep -q roe0/"
+	check "exclusive: and back" ip netns exec rc rdma dev set roe0 netns ra
+	check "exclusive: traffic after it" pair_run 60 18515 \
+		"ip netns exec ra ibv_rc_pingpong -d roe0 -g $(ns_gid ra roe0 10.0.0.1) -n 100 -c" \
+		"ip netns exec rb ibv_rc_pingpong -d roe1 -g $(ns_gid rb roe1 10.0.0.2) -n 100 -c 10.0.0.1"
+	check "exclusive: deleting the namespaces removes the devices" delete_spaces
+	wait_for 30 rdma system set netns shared
 else
 	tap_not_ok "switch RDMA namespaces to exclusive"
 fi

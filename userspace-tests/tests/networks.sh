@@ -1,0 +1,252 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# networks - what lies between two devices: VLANs, a bond and a bridge, macvlan,
+# VRF, a router, and what changes there while data flows.
+#
+#	netns ra                              netns rb
+#	  roe0 - va 10.0.0.1, fd00:a::1  ----  vb 10.0.0.2, fd00:a::2 - roe1
+#	         va.7 10.7.0.1           ----  vb.7 10.7.0.2
+#
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+
+topo()
+{
+	netns_add ra && netns_add rb || return
+	ip -n ra link add va type veth peer name vb netns rb || return
+	no_dad va ra
+	no_dad vb rb
+	ip -n ra addr add 10.0.0.1/24 dev va
+	ip -n ra addr add fd00:a::1/64 dev va nodad
+	ip -n rb addr add 10.0.0.2/24 dev vb
+	ip -n rb addr add fd00:a::2/64 dev vb nodad
+	ip -n ra link set va mtu 4300 up
+	ip -n rb link set vb mtu 4300 up
+	link_add roe0 va ra && link_add roe1 vb rb
+}
+
+ns_gid()
+{
+	local ns=$1
+	shift
+	ip netns exec "$ns" bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid $*"
+}
+
+# stream DEVA ADDRA DEVB ADDRB [N] - verified, between these source GIDs; the
+# exchange over TCP goes to 10.0.0.1 or, in $tcp, another address of ra
+stream()
+{
+	local ga gb
+	ga=$(ns_gid ra "$1" "$2") && gb=$(ns_gid rb "$3" "$4") || return
+	pair_run 120 18700 "ip netns exec ra rc_stream -d $1 -g $ga 18700 ${5:-40}" \
+		"ip netns exec rb rc_stream -d $3 -g $gb 18700 ${5:-40} ${tcp:-10.0.0.1}"
+}
+
+# captured FILTER PATTERN COMMAND... - what the command sends looks so, in the
+# words of tcpdump, when it leaves on vb
+captured()
+{
+	local filter=$1 pattern=$2 dump
+	shift 2
+	# shellcheck disable=SC2086
+	ip netns exec rb tcpdump -i vb -Q out -nevc 3 $filter > "$TMP/dump" 2>"$TMP/dump.err" &
+	dump=$!
+	pids+=("$dump")
+	wait_for 20 grep -q "listening on" "$TMP/dump.err" || return
+	"$@" || return
+	wait_for 10 sh -c "! kill -0 $dump" || kill $dump
+	wait $dump
+	cat "$TMP/dump"
+	tr '\n' ' ' < "$TMP/dump" | grep -qE "$pattern"
+}
+
+# while_streaming TEXT COMMAND... - a stream of some seconds goes on while the
+# command disturbs it, and loses nothing
+while_streaming()
+{
+	local text=$1 s ga gb rc
+	shift
+	ga=$(ns_gid ra roe0 "${sa:-10.0.0.1}")
+	gb=$(ns_gid rb roe1 "${sb:-10.0.0.2}")
+	sent=$(packets_sent)
+	RT_PACE_MS=10 RT_ACK_TIMEOUT=18 pair_run 120 18700 \
+		"ip netns exec ra rc_stream -d roe0 -g $ga 18700 300" \
+		"ip netns exec rb rc_stream -d roe1 -g $gb 18700 300 ${tcp:-10.0.0.1}" \
+		> "$TMP/stream.out" 2>&1 &
+	s=$!
+	wait_for 20 moving || echo "the stream does not start" >> "$TMP/stream.out"
+	"$@" > "$TMP/disturb.out" 2>&1
+	rc=$?
+	if ! kill -0 $s 2>/dev/null; then
+		echo "the stream ended before the disturbance" >> "$TMP/disturb.out"
+		rc=1
+	fi
+	if wait $s && [ $rc = 0 ]; then
+		tap_ok "$text"
+	else
+		tap_not_ok "$text"
+		cat "$TMP/disturb.out" "$TMP/stream.out" | tail -n 30 | tap_diag
+	fi
+}
+
+# Only in its own namespace does a device have counters.
+packets_sent()
+{
+	ip netns exec rb cat /sys/class/infiniband/roe1/ports/1/hw_counters/tx_pkts
+}
+
+# Packets have left roe1 since the last call.
+sent=0
+moving()
+{
+	local n
+	n=$(packets_sent)
+	[ "$n" -gt $((sent + 20)) ] && sent=$n
+}
+
+# stop_and_go DOWN UP - both run in a shell, with a pause in which nothing passes
+stop_and_go()
+{
+	bash -c "$1" || return
+	sleep 0.5
+	bash -c "$2" || return
+	sent=$(packets_sent)
+	wait_for 20 moving
+}
+
+module_or_die
+modprobe -a veth 8021q bonding bridge macvlan vrf 2>/dev/null
+topo_or_die topo
+
+# --- headers ---
+export RT_TCLASS=0x6a
+check "IPv4: TOS of the address vector" \
+	captured "udp port 4791" "tos 0x6a.*DF" stream roe0 10.0.0.1 roe1 10.0.0.2 5
+export RT_TCLASS=0x29 RT_FLOW=0x12345
+check "IPv6: traffic class and flow label" \
+	captured "udp port 4791" "class 0x29, flowlabel 0x12345" \
+	stream roe0 fd00:a::1 roe1 fd00:a::2 5
+unset RT_TCLASS RT_FLOW
+
+ports()
+{
+	local i dump
+	ip netns exec rb tcpdump -i vb -Q out -ln udp port 4791 > "$TMP/ports" 2>"$TMP/dump.err" &
+	dump=$!
+	pids+=("$dump")
+	wait_for 20 grep -q "listening on" "$TMP/dump.err" || return
+	for i in 1 2 3 4; do
+		stream roe0 10.0.0.1 roe1 10.0.0.2 3 || return
+	done
+	sleep 1
+	kill $dump
+	sed -n 's/.*IP 10\.0\.0\.2\.\([0-9]*\) >.*/\1/p' "$TMP/ports" | sort | uniq -c
+	[ "$(sed -n 's/.*IP 10\.0\.0\.2\.\([0-9]*\) >.*/\1/p' "$TMP/ports" | sort -u | wc -l)" -ge 3 ]
+}
+
+check "QPs differ in their UDP source port" ports
+
+# --- VLAN: GIDs of the VLAN netdev in the table of the device below ---
+ip -n ra link add link va name va.7 type vlan id 7 egress-qos-map 4:6 5:5
+ip -n rb link add link vb name vb.7 type vlan id 7 egress-qos-map 4:6 5:5
+no_dad va.7 ra
+no_dad vb.7 rb
+ip -n ra addr add 10.7.0.1/24 dev va.7
+ip -n rb addr add 10.7.0.2/24 dev vb.7
+ip -n ra addr add fd00:7::1/64 dev va.7 nodad
+ip -n rb addr add fd00:7::2/64 dev vb.7 nodad
+ip -n ra link set va.7 up
+ip -n rb link set vb.7 up
+check "VLAN: its address is a GID of the device below, with its name" \
+	ns_gid ra roe0 10.7.0.1 va.7
+check "VLAN: tagged packets" captured "vlan 7 and udp port 4791" "vlan 7, p 0.*4791" \
+	stream roe0 10.7.0.1 roe1 10.7.0.2
+check "VLAN: IPv6" captured "vlan 7 and udp port 4791" "vlan 7.*4791" stream roe0 fd00:7::1 roe1 fd00:7::2
+export RT_TCLASS=0xb8
+check "VLAN: priority from the traffic class" captured "vlan 7 and udp port 4791" "vlan 7, p 6" \
+	stream roe0 10.7.0.1 roe1 10.7.0.2 5
+unset RT_TCLASS
+export RT_SL=5
+check "VLAN: priority from the service level" captured "vlan 7 and udp port 4791" "vlan 7, p 5" \
+	stream roe0 10.7.0.1 roe1 10.7.0.2 5
+unset RT_SL
+check "untagged traffic next to it" stream roe0 10.0.0.1 roe1 10.0.0.2
+ip -n ra link del va.7
+ip -n rb link del vb.7
+check "VLAN deleted: its GIDs go" wait_for 10 eval \
+	'! ip netns exec ra grep -qsx 0000:0000:0000:0000:0000:ffff:0a07:0001 /sys/class/infiniband/roe0/ports/1/gids/*'
+
+# --- macvlan over the device's netdev ---
+ip -n ra link add link va name mv type macvlan mode bridge
+ip -n ra addr add 10.0.0.11/24 dev mv
+ip -n ra link set mv up
+check "macvlan: its address is a GID of the device below" \
+	stream roe0 10.0.0.11 roe1 10.0.0.2
+ip -n ra link del mv
+
+# --- changes under traffic ---
+while_streaming "link down and up" stop_and_go \
+	"ip -n ra link set va down" "ip -n ra link set va up"
+while_streaming "carrier lost and back" stop_and_go \
+	"ip -n rb link set vb down" "ip -n rb link set vb up"
+while_streaming "address removed and back" stop_and_go \
+	"ip -n ra addr del 10.0.0.1/24 dev va" "ip -n ra addr add 10.0.0.1/24 dev va"
+while_streaming "neighbour entries flushed" stop_and_go \
+	"ip -n ra neigh flush dev va" "ip -n rb neigh flush dev vb"
+while_streaming "MAC address changed" stop_and_go \
+	"ip -n ra link set va address 02:00:00:00:00:aa" "ip -n rb neigh flush dev vb"
+ip -n ra addr add 10.99.0.1/32 dev va
+ip -n ra addr add 10.0.0.3/24 dev va
+ip -n rb route add 10.99.0.1 via 10.0.0.1 dev vb
+sa=10.99.0.1 while_streaming "gateway lost and replaced" stop_and_go \
+	"ip -n rb route replace 10.99.0.1 via 10.0.0.77 dev vb" \
+	"ip -n rb route replace 10.99.0.1 via 10.0.0.3 dev vb"
+while_streaming "firewall shut and opened" stop_and_go \
+	"ip netns exec ra nft -f - <<< 'table inet f { chain i { type filter hook input priority 0; udp dport 4791 drop; }; }'" \
+	"ip netns exec ra nft delete table inet f"
+
+# --- path MTU ---
+mtu_refused()
+{
+	local ga gb
+	ga=$(ns_gid ra roe0 10.0.0.1) && gb=$(ns_gid rb roe1 10.0.0.2) || return
+	ip -n rb link set vb mtu 1500
+	ip netns exec rb ibv_devinfo -d roe1 | grep -E 'active_mtu:[[:space:]]+1024' || return
+	pair_run 30 18515 "ip netns exec ra ibv_rc_pingpong -d roe0 -g $ga -m 4096" \
+		"ip netns exec rb ibv_rc_pingpong -d roe1 -g $gb -m 4096 10.0.0.1" && return 1
+	grep "Failed to modify QP to RTR" "$TMP/client.out"
+}
+
+check "a path MTU above the active MTU is refused" mtu_refused
+ip -n rb link set vb mtu 4300
+
+# --- VRF ---
+vrf()
+{
+	ip -n ra link add red type vrf table 10 && ip -n ra link set red up || return
+	ip -n ra link set va master red
+	# to be enslaved takes IPv6 addresses away
+	ip -n ra addr replace fd00:a::1/64 dev va nodad
+	ip -n rb addr replace fd00:a::2/64 dev vb nodad
+	ip -n ra addr add 10.0.9.1/32 dev lo
+	wait_for 10 ip -n ra route get 10.0.0.2 vrf red || return
+}
+
+if vrf; then
+	# The exchange over TCP has to cross the border of the VRF.
+	ip netns exec ra sysctl -qw net.ipv4.tcp_l3mdev_accept=1
+	check "VRF: IPv4" stream roe0 10.0.0.1 roe1 10.0.0.2
+	check "VRF: IPv6" stream roe0 fd00:a::1 roe1 fd00:a::2
+	g=$(ns_gid ra roe0 10.0.0.1)
+	check "VRF: to itself" pair_run 60 18515 \
+		"ip netns exec ra ip vrf exec red ibv_rc_pingpong -d roe0 -g $g -n 50 -c" \
+		"ip netns exec ra ip vrf exec red ibv_rc_pingpong -d roe0 -g $g -n 50 -c 10.0.0.1"
+	ip -n ra link del red
+else
+	tap_not_ok "make a VRF"
+fi
+tap_done
