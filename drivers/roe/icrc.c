@@ -1,58 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * ICRC: masks of the headers and the fastest CRC-32 that the kernel offers.
+ * ICRC: masks of the headers, runs that share an FPU section.
  */
-#include <crypto/hash.h>
 #include <linux/bits.h>
-#include <linux/crc32.h>
 #include <linux/crc32poly.h>
-#include <linux/err.h>
+#include <linux/init.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/static_call.h>
 #include <linux/string.h>
 #include <linux/udp.h>
 #include <roe/wire.h>
 #include "icrc.h"
+#include "icrc_impl.h"
 
 /* Register of the reflected CRC after eight bytes 0xff, before the complement. */
 #define ICRC_SEED	0xdebb20e3
 
 /*
- * From this length on the call through the crypto API costs less than it saves;
- * below 79 bytes its implementation uses the table as well.
+ * An FPU section costs up to a few hundred nanoseconds: it has to save what user
+ * space has in the registers. Below this length the library is faster.
  */
-#define PCLMUL_MIN_LEN	256
+#define SECTION_MIN_LEN	256
 
-/*
- * Kernels before 6.14 have a table behind crc32_le() on x86, and the PCLMULQDQ
- * implementation only in the crypto API, under this driver name. Later ones
- * have no such driver, and crc32_le() itself is fast.
+static bool simd __ro_after_init;
+static u32 simd_min_len __ro_after_init = U32_MAX;
+DEFINE_STATIC_CALL(roe_icrc_crc, roe_icrc_lib);
+
+/**
+ * roe_icrc_init() - choose the implementation of CRC-32
+ *
+ * Return: 0 or what roe_icrc_choose() says.
  */
-static struct crypto_shash *pclmul __ro_after_init;
-
-void __init roe_icrc_init(void)
+int __init roe_icrc_init(void)
 {
-	struct crypto_shash *tfm = crypto_alloc_shash("crc32-pclmul", 0, 0);
+	struct roe_icrc_choice choice;
+	int err = roe_icrc_choose(&choice);
 
-	pclmul = IS_ERR(tfm) ? NULL : tfm;
-}
-
-void roe_icrc_exit(void)
-{
-	if (pclmul)
-		crypto_free_shash(pclmul);
-}
-
-static u32 crc32_shash(u32 crc, const void *data, size_t len)
-{
-	SHASH_DESC_ON_STACK(desc, pclmul);
-
-	/* The exported state of this hash is the register; no step can fail. */
-	desc->tfm = pclmul;
-	crypto_shash_import(desc, &crc);
-	crypto_shash_update(desc, data, len);
-	crypto_shash_export(desc, &crc);
-	return crc;
+	if (err)
+		return err;
+	static_call_update(roe_icrc_crc, choice.impl->crc);
+	simd = choice.impl->simd;
+	simd_min_len = choice.min_len;
+	return 0;
 }
 
 /**
@@ -62,7 +52,12 @@ static u32 crc32_shash(u32 crc, const void *data, size_t len)
  */
 void roe_icrc_begin(struct roe_icrc_run *run, u32 bytes)
 {
-	run->fpu = false;
+	/*
+	 * PREEMPT_RT wants to be preempted within the run, and its locks, of MRs for
+	 * instance, may sleep: there each long piece has a section of its own.
+	 */
+	run->fpu = simd && bytes >= SECTION_MIN_LEN && !IS_ENABLED(CONFIG_PREEMPT_RT) &&
+		   roe_icrc_fpu_begin();
 }
 
 ROE_EXPORT_FOR_TEST(roe_icrc_begin);
@@ -73,10 +68,31 @@ ROE_EXPORT_FOR_TEST(roe_icrc_begin);
  */
 void roe_icrc_end(struct roe_icrc_run *run)
 {
+	if (run->fpu)
+		roe_icrc_fpu_end();
 	run->fpu = false;
 }
 
 ROE_EXPORT_FOR_TEST(roe_icrc_end);
+
+/* A piece outside of a section, long enough for one of its own? */
+static u32 go_on_alone(u32 crc, const void *src, size_t len, void *dst)
+{
+	if (!simd || len < SECTION_MIN_LEN || !roe_icrc_fpu_begin())
+		return roe_icrc_lib(crc, src, len, dst);
+	crc = static_call(roe_icrc_crc)(crc, src, len, dst);
+	roe_icrc_fpu_end();
+	return crc;
+}
+
+static u32 go_on(const struct roe_icrc_run *run, u32 crc, const void *src, size_t len, void *dst)
+{
+	if (!run->fpu)
+		return go_on_alone(crc, src, len, dst);
+	if (len < simd_min_len)
+		return roe_icrc_lib(crc, src, len, dst);
+	return static_call(roe_icrc_crc)(crc, src, len, dst);
+}
 
 /**
  * roe_icrc_update() - go on over bytes that are not masked
@@ -89,9 +105,7 @@ ROE_EXPORT_FOR_TEST(roe_icrc_end);
  */
 u32 roe_icrc_update(struct roe_icrc_run *run, u32 crc, const void *data, size_t len)
 {
-	if (pclmul && len >= PCLMUL_MIN_LEN)
-		return crc32_shash(crc, data, len);
-	return crc32_le(crc, data, len);
+	return go_on(run, crc, data, len, NULL);
 }
 
 ROE_EXPORT_FOR_TEST(roe_icrc_update);
@@ -109,8 +123,7 @@ ROE_EXPORT_FOR_TEST(roe_icrc_update);
  */
 u32 roe_icrc_copy(struct roe_icrc_run *run, u32 crc, void *dst, const void *src, size_t len)
 {
-	memcpy(dst, src, len);
-	return roe_icrc_update(run, crc, dst, len);
+	return go_on(run, crc, src, len, dst);
 }
 
 ROE_EXPORT_FOR_TEST(roe_icrc_copy);

@@ -57,7 +57,6 @@ static inline __le32 roe_icrc_final(u32 crc)
 	return cpu_to_le32(~crc);
 }
 
-void roe_icrc_init(void);
-void roe_icrc_exit(void);
+int roe_icrc_init(void);
 
 #endif /* ROE_ICRC_H */

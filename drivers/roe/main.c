@@ -16,10 +16,12 @@ static int __init roe_init(void)
 {
 	int err;
 
-	roe_icrc_init();
+	err = roe_icrc_init();
+	if (err)
+		return err;
 	err = roe_qp_init();
 	if (err)
-		goto err_qp;
+		return err;
 	err = roe_net_init();
 	if (err)
 		goto err_net;
@@ -32,8 +34,6 @@ err_link:
 	roe_net_exit();
 err_net:
 	roe_qp_exit();
-err_qp:
-	roe_icrc_exit();
 	return err;
 }
 
@@ -42,7 +42,6 @@ static void __exit roe_exit(void)
 	roe_link_exit();
 	roe_net_exit();
 	roe_qp_exit();
-	roe_icrc_exit();
 	/* Whatever is still to be freed by call_rcu() is freed by code of ours. */
 	rcu_barrier();
 }
