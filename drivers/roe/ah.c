@@ -85,13 +85,21 @@ static struct roe_ah_entry *alloc_entry(const struct ib_pd *pd, const struct rdm
 	return entry;
 }
 
-/* What the packets of this handle need: RoCEv2, one IP version at both ends. */
-static bool usable(const struct rdma_ah_attr *attr)
+/**
+ * roe_ah_usable() - can packets be made of these attributes?
+ * @dev: device
+ * @attr: of an AH or a QP
+ *
+ * Return: whether it is RoCEv2 on our port, with one IP version at both ends.
+ */
+bool roe_ah_usable(const struct roe_dev *dev, const struct rdma_ah_attr *attr)
 {
 	const struct ib_global_route *grh = &attr->grh;
 
 	if (attr->type != RDMA_AH_ATTR_TYPE_ROCE || !(rdma_ah_get_ah_flags(attr) & IB_AH_GRH) ||
-	    !grh->sgid_attr || grh->sgid_attr->gid_type != IB_GID_TYPE_ROCE_UDP_ENCAP)
+	    rdma_ah_get_port_num(attr) != 1 || !grh->sgid_attr ||
+	    grh->sgid_attr->gid_type != IB_GID_TYPE_ROCE_UDP_ENCAP ||
+	    !roe_av_gid_ok(dev, grh->sgid_attr))
 		return false;
 	return ipv6_addr_v4mapped((const struct in6_addr *)&grh->sgid_attr->gid) ==
 	       ipv6_addr_v4mapped((const struct in6_addr *)&grh->dgid);
@@ -125,9 +133,7 @@ int roe_ah_create(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_
 	struct roe_ah_entry *entry;
 	int err = 0;
 
-	if (!usable(init->ah_attr))
-		return -EINVAL;
-	if (!roe_av_gid_ok(dev, init->ah_attr->grh.sgid_attr))
+	if (!roe_ah_usable(dev, init->ah_attr))
 		return -EINVAL;
 	if (udata && udata->outlen < sizeof(struct rxe_create_ah_resp))
 		return -EINVAL;

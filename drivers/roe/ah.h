@@ -36,6 +36,8 @@ static inline struct roe_ah_entry *roe_ah_hold(struct roe_ah_entry *entry)
 struct roe_ah_entry *roe_ah_get(struct roe_dev *dev, const struct ib_pd *pd, u32 num);
 void roe_ah_put(struct roe_ah_entry *entry);
 
+bool roe_ah_usable(const struct roe_dev *dev, const struct rdma_ah_attr *attr);
+
 /* verbs */
 int roe_ah_create(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_udata *udata);
 int roe_ah_query(struct ib_ah *ibah, struct rdma_ah_attr *attr);

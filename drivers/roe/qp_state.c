@@ -5,6 +5,7 @@
  * which attributes belong to a transition; here are their values and effects.
  */
 #include <linux/slab.h>
+#include "ah.h"
 #include "qp_state.h"
 #include "transport.h"
 
@@ -39,17 +40,6 @@ static int check_mtu(struct roe_qp *qp, const struct ib_qp_attr *attr)
 	return mtu < 256 || mtu > roe_device_mtu(qp->dev) ? -EINVAL : 0;
 }
 
-static int check_av(struct roe_qp *qp, const struct rdma_ah_attr *ah)
-{
-	if (ah->type != RDMA_AH_ATTR_TYPE_ROCE || !(rdma_ah_get_ah_flags(ah) & IB_AH_GRH))
-		return -EINVAL;
-	if (rdma_ah_get_port_num(ah) != 1 || !ah->grh.sgid_attr)
-		return -EINVAL;
-	if (!roe_av_gid_ok(qp->dev, ah->grh.sgid_attr))
-		return -EINVAL;
-	return ah->grh.sgid_attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP ? 0 : -EINVAL;
-}
-
 static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
 		 enum ib_qp_state cur, enum ib_qp_state next)
 {
@@ -63,8 +53,8 @@ static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
 	err = check_values(qp, attr, mask);
 	if (!err && (mask & IB_QP_PATH_MTU))
 		err = check_mtu(qp, attr);
-	if (!err && (mask & IB_QP_AV))
-		err = check_av(qp, &attr->ah_attr);
+	if (!err && (mask & IB_QP_AV) && !roe_ah_usable(qp->dev, &attr->ah_attr))
+		err = -EINVAL;
 	return err;
 }
 
