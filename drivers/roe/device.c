@@ -63,7 +63,8 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->page_size_cap = ~(u64)(PAGE_SIZE - 1);
 	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_RC_RNR_NAK_GEN |
 				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_PORT_ACTIVE_EVENT |
-				 IB_DEVICE_SRQ_RESIZE | IB_DEVICE_MEM_MGT_EXTENSIONS;
+				 IB_DEVICE_SRQ_RESIZE | IB_DEVICE_MEM_MGT_EXTENSIONS |
+				 IB_DEVICE_BAD_QKEY_CNTR;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
 	attr->max_qp = ROE_MAX_QP;
 	attr->max_qp_wr = ROE_MAX_QP_WR;
@@ -113,6 +114,7 @@ static int query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *at
 	attr->max_msg_sz = ROE_MSG_MAX;
 	attr->pkey_tbl_len = ROE_MAX_PKEYS;
 	attr->max_vl_num = 1;
+	attr->qkey_viol_cntr = roe_stat_sum(dev, ROE_STAT_RX_QKEY_ERR);
 	query_speed(ibdev, port, attr);
 	return 0;
 }
@@ -237,6 +239,7 @@ static const struct ib_device_ops ops = {
 	.post_recv		= roe_qp_post_recv,
 	.post_send		= roe_qp_post_send,
 	.post_srq_recv		= roe_srq_post_recv,
+	.process_mad		= roe_mad_process,
 	.query_ah		= roe_ah_query,
 	.query_device		= query_device,
 	.query_pkey		= query_pkey,

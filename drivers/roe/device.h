@@ -27,6 +27,7 @@
 #define ROE_MAX_MR		((1 << 24) - 1)	/* 24-bit index of a key */
 #define ROE_GID_TABLE_LEN	1024
 #define ROE_GID_HASH_BITS	6
+#define ROE_PMA_COUNTERS	7	/* rows of mad.c */
 #define ROE_DEFAULT_PKEY	0xffff
 
 struct roe_qp;
@@ -47,6 +48,7 @@ struct roe_dev {
 	u32			next_ah;
 	struct roe_keys		keys;
 	u64 __percpu		*stats;	/* enum roe_stat, see stats.h */
+	u64			pma_base[ROE_PMA_COUNTERS];	/* mad.c */
 	atomic_t		nr_qp;
 };
 
@@ -69,6 +71,11 @@ struct roe_gid {
 int roe_gid_add(const struct ib_gid_attr *attr, void **context);
 int roe_gid_del(const struct ib_gid_attr *attr, void **context);
 const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr);
+
+/* mad.c: verb */
+int roe_mad_process(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *wc,
+		    const struct ib_grh *grh, const struct ib_mad *in, struct ib_mad *out,
+		    size_t *out_size, u16 *out_pkey_index);
 
 /*
  * link.c: list of all devices, link type, netdev events, end of namespaces.

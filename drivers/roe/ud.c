@@ -91,6 +91,8 @@ void roe_ud_discard(struct roe_qp *qp)
 		roe_ud_release(roe_sq_slot(&qp->sq, i));
 }
 
+ROE_EXPORT_FOR_TEST(roe_ud_discard);
+
 /* --- sending --- */
 
 static void set_headers(struct roe_qp *qp, const struct roe_swqe *wqe, struct roe_pkt *p)
@@ -182,7 +184,6 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	}
 	return false;
 }
-ROE_EXPORT_FOR_TEST(roe_ud_emit);
 
 /* --- receiving --- */
 
@@ -299,4 +300,3 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 	if (wc.status != IB_WC_SUCCESS)
 		roe_complete_error(qp, ctx);
 }
-ROE_EXPORT_FOR_TEST(roe_ud_receive);
