@@ -1,0 +1,125 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# cm - RDMA-CM: the stock tools of rdmacm-utils and perftest -R over IPv4 and
+# IPv6, on one device and between two in namespaces of their own, joined by a
+# veth pair.
+#
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+port=7000
+
+listeners()
+{
+	rdma resource show cm_id 2>/dev/null | grep -c 'state LISTEN'
+}
+
+more_listeners()
+{
+	[ "$(listeners)" -gt "$1" ]
+}
+
+# cm "SERVER" "CLIENT" - both must succeed; @P in them is a new port. A server that
+# does not end by itself begins with "stay".
+cm()
+{
+	local limit=$((30 * SLOW)) stay=0 server=$1 client=$2 n s rc1 rc2
+	port=$((port + 1))
+	server=${server//@P/$port}
+	client=${client//@P/$port}
+	case $server in
+	"stay "*) stay=1 server=${server#stay } ;;
+	esac
+	n=$(listeners)
+	# shellcheck disable=SC2086
+	timeout -k 5 $limit $in_a $server > "$TMP/server.out" 2>&1 &
+	s=$!
+	pids+=("$s")
+	wait_for 10 more_listeners "$n"
+	# shellcheck disable=SC2086
+	timeout -k 5 $limit $in_b $client > "$TMP/client.out" 2>&1
+	rc2=$?
+	[ $rc2 = 0 ] && [ $stay = 0 ] || { sleep 0.5; kill $s 2>/dev/null; }
+	wait $s
+	rc1=$?
+	[ $stay = 1 ] && rc1=0
+	[ $rc1 = 0 ] && [ $rc2 = 0 ] && return 0
+	echo "server ($rc1): $in_a $server"
+	tail -n 12 "$TMP/server.out"
+	echo "client ($rc2): $in_b $client"
+	tail -n 12 "$TMP/client.out"
+	return 1
+}
+
+# tools TEXT ADDRESS4 ADDRESS6
+tools()
+{
+	local t=$1 a=$2 v=$3
+
+	check "$t: rping, IPv4" cm "rping -s -a $a -p @P -C 20 -V" "rping -c -a $a -p @P -C 20 -V"
+	check "$t: rping, IPv6" cm "rping -s -a $v -p @P -C 20 -V" "rping -c -a $v -p @P -C 20 -V"
+	check "$t: ucmatose, 8 connections" cm "ucmatose -b $a -p @P -c 8 -C 20 -S 4096" \
+		"ucmatose -s $a -p @P -c 8 -C 20 -S 4096"
+	check "$t: udaddy, IPv4" cm "udaddy -b $a -c 4" "udaddy -s $a -c 4"
+	check "$t: udaddy, IPv6" cm "udaddy -b $v -c 2" "udaddy -s $v -c 2"
+	check "$t: rstream" cm "rstream -b $a -p @P -S 65536 -C 10 -I 2" \
+		"rstream -s $a -p @P -S 65536 -C 10 -I 2"
+}
+
+in_a='' in_b=''
+module_or_die
+topo_or_die topo_veth
+tools "one device" 10.0.0.1 fd00:a::1
+check "rdma_server and rdma_client" cm "rdma_server -s 10.0.0.1 -p @P" \
+	"rdma_client -s 10.0.0.1 -p @P"
+check "riostream" cm "riostream -b 10.0.0.1 -p @P -S 16384 -C 10 -I 2" \
+	"riostream -s 10.0.0.1 -p @P -S 16384 -C 10 -I 2"
+check "cmtime" cm "stay cmtime -b 10.0.0.1 -p @P -c 10" "cmtime -s 10.0.0.1 -p @P -c 10"
+
+copies()
+{
+	head -c 300000 /dev/urandom > "$TMP/from"
+	cm "stay rcopy -p @P" "rcopy $TMP/from 10.0.0.1:$TMP/to -p @P" &&
+		cmp "$TMP/from" "$TMP/to"
+}
+
+check "rcopy moves a file" copies
+check "nobody listens: refused at once" sh -c \
+	'! timeout 15 rping -c -a 10.0.0.1 -p 6999 -C 1 2>&1 | tee /dev/stderr | grep -q "event RDMA_CM_EVENT_ESTABLISHED"'
+check "ib_send_bw -R" cm "ib_send_bw -F -R -n 50 -p @P" "ib_send_bw -F -R -n 50 -p @P 10.0.0.1"
+check "ib_write_lat -R" cm "ib_write_lat -F -R -n 50 -p @P" \
+	"ib_write_lat -F -R -n 50 -p @P 10.0.0.1"
+check "ib_send_lat -R -c UD" cm "ib_send_lat -F -R -c UD -n 50 -p @P" \
+	"ib_send_lat -F -R -c UD -n 50 -p @P 10.0.0.1"
+
+# Two namespaces, a device in each.
+for l in "${links[@]}"; do
+	link_del "$l"
+done
+links=()
+ip link del va
+netdevs=()
+
+topo_netns()
+{
+	netns_add ra && netns_add rb || return
+	ip -n ra link add va type veth peer name vb netns rb || return
+	no_dad va ra
+	no_dad vb rb
+	ip -n ra addr add 10.0.0.1/24 dev va
+	ip -n ra addr add fd00:a::1/64 dev va nodad
+	ip -n rb addr add 10.0.0.2/24 dev vb
+	ip -n rb addr add fd00:a::2/64 dev vb nodad
+	ip -n ra link set va mtu 9000 up
+	ip -n rb link set vb mtu 9000 up
+	link_add roe0 va ra && link_add roe1 vb rb || return
+	wait_for 10 ip netns exec ra ping -c 1 -W 1 fd00:a::2
+}
+
+topo_or_die topo_netns
+in_a="ip netns exec ra" in_b="ip netns exec rb"
+tools "two namespaces" 10.0.0.1 fd00:a::1
+tap_done
