@@ -5,7 +5,7 @@
 #include <kunit/test.h>
 #include <linux/prandom.h>
 #include <linux/rcupdate.h>
-#include "../drivers/roe/mr.h"
+#include "../drivers/roe/qp.h"
 
 #define IOVA	0x7f0000001000ULL
 #define LENGTH	0x3000ULL
@@ -14,6 +14,7 @@ struct mr_test {
 	struct roe_keys	keys;
 	struct ib_pd	pd, other_pd;
 	struct roe_mr	*mr;
+	struct roe_qp	*qp, *other_qp;	/* one in each PD */
 };
 
 static struct roe_mr *make_mr(struct kunit *test, enum roe_mr_type type, u32 max_ext)
@@ -32,6 +33,18 @@ static struct roe_mr *make_mr(struct kunit *test, enum roe_mr_type type, u32 max
 	return mr;
 }
 
+static struct roe_qp *make_qp(struct kunit *test, struct ib_pd *pd, u64 id)
+{
+	struct mr_test *t = test->priv;
+	struct roe_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	qp->keys = &t->keys;
+	qp->pd = pd;
+	qp->id = id;
+	return qp;
+}
+
 static int mr_test_init(struct kunit *test)
 {
 	struct mr_test *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
@@ -40,6 +53,8 @@ static int mr_test_init(struct kunit *test)
 		return -ENOMEM;
 	roe_keys_init(&t->keys);
 	test->priv = t;
+	t->qp = make_qp(test, &t->pd, 1);
+	t->other_qp = make_qp(test, &t->other_pd, 2);
 	t->mr = make_mr(test, ROE_MR_USER, 1);
 	t->mr->iova = IOVA;
 	t->mr->length = LENGTH;
@@ -57,12 +72,14 @@ static void mr_test_exit(struct kunit *test)
 static bool allowed(struct mr_test *t, const struct ib_pd *pd, u32 key, int access,
 		    u64 va, u64 len)
 {
-	bool found;
+	struct roe_mr *mr;
 
-	rcu_read_lock();
-	found = roe_mr_get(&t->keys, pd, key, access, va, len);
-	rcu_read_unlock();
-	return found;
+	rcu_read_lock_bh();
+	mr = roe_mr_get(&t->keys, pd, key, access, va, len);
+	if (mr)
+		roe_mr_put(mr);
+	rcu_read_unlock_bh();
+	return mr;
 }
 
 /* --- access check ---------------------------------------------------------- */
@@ -302,6 +319,16 @@ static struct roe_mr *make_fast(struct kunit *test, void *mem, u32 len)
 	return mr;
 }
 
+static int invalidate(const struct roe_qp *qp, u32 key)
+{
+	int err;
+
+	rcu_read_lock_bh();
+	err = roe_mr_invalidate(qp, key);
+	rcu_read_unlock_bh();
+	return err;
+}
+
 static void mr_fast_reg(struct kunit *test)
 {
 	struct mr_test *t = test->priv;
@@ -334,30 +361,23 @@ static void mr_fast_reg(struct kunit *test)
 static void mr_invalidate(struct kunit *test)
 {
 	struct mr_test *t = test->priv;
-	u64 mem = 1, value = 2;
+	u64 mem = 1;
 	struct roe_mr *mr = make_fast(test, &mem, sizeof(mem));
 	u32 key = mr->key;
 
 	KUNIT_ASSERT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, 0), 0);
-	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->other_pd, key), -EINVAL);
-	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, key ^ 1), -EINVAL);
-	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, key ^ 0x100), -EINVAL);
-	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, t->mr->key), -EINVAL);
+	KUNIT_EXPECT_EQ(test, invalidate(t->other_qp, key), -EINVAL);
+	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key ^ 1), -EINVAL);
+	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key ^ 0x100), -EINVAL);
+	KUNIT_EXPECT_EQ(test, invalidate(t->qp, t->mr->key), -EINVAL);
 	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, key, 0, IOVA, 8));
 
-	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, key), 0);
+	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key), 0);
 	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, key, 0, IOVA, 8));
-
-	/* who had found it before gets nothing any more */
-	roe_mr_write(mr, IOVA, &value, sizeof(value));
-	KUNIT_EXPECT_EQ(test, mem, 1);
-	roe_mr_read(mr, IOVA, &value, sizeof(value));
-	KUNIT_EXPECT_EQ(test, value, 0);
-	KUNIT_EXPECT_NULL(test, roe_mr_word(mr, IOVA));
 
 	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key ^ 1, 0), 0);
 	roe_mr_unpublish(mr);
-	KUNIT_EXPECT_EQ(test, roe_mr_invalidate(&t->keys, &t->pd, key ^ 1), -EINVAL);
+	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key ^ 1), -EINVAL);
 	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, 0), -EINVAL);
 }
 

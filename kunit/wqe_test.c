@@ -133,7 +133,7 @@ static void wqe_send(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->wqe->flags & ~IB_SEND_INLINE, IB_SEND_SIGNALED);
 }
 
-/* No opcode value gets through but the nine of RC. */
+/* No opcode value gets through but the ten of RC. */
 static void wqe_opcodes(struct kunit *test)
 {
 	struct fixture *f = test->priv;
@@ -150,7 +150,7 @@ static void wqe_opcodes(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, f->wqe->opcode, op);
 		}
 	}
-	KUNIT_EXPECT_EQ(test, good, 9);
+	KUNIT_EXPECT_EQ(test, good, 10);
 }
 
 static void put_recv(struct roe_ring *ring, u32 num_sge, u32 len)

@@ -19,6 +19,8 @@ static enum ib_wc_opcode wc_opcode(u8 wr_opcode)
 		return IB_WC_COMP_SWAP;
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
 		return IB_WC_FETCH_ADD;
+	case IB_WR_BIND_MW:
+		return IB_WC_BIND_MW;
 	case IB_WR_LOCAL_INV:
 		return IB_WC_LOCAL_INV;
 	case IB_WR_REG_MR:

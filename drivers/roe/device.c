@@ -14,6 +14,7 @@
 #include "cq.h"
 #include "device.h"
 #include "mr.h"
+#include "mw.h"
 #include "net.h"
 #include "qp.h"
 #include "ring.h"
@@ -64,6 +65,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_RC_RNR_NAK_GEN |
 				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_SRQ_RESIZE | IB_DEVICE_MEM_MGT_EXTENSIONS |
+				 IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B |
 				 IB_DEVICE_BAD_QKEY_CNTR;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
 	attr->max_qp = ROE_MAX_QP;
@@ -74,6 +76,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_cq = ROE_MAX_OBJECTS;
 	attr->max_cqe = ROE_CQ_MAX_CQE;
 	attr->max_mr = ROE_MAX_MR;
+	attr->max_mw = ROE_MAX_MR;
 	attr->max_pd = ROE_MAX_OBJECTS;
 	attr->max_ah = ROE_MAX_OBJECTS;
 	attr->max_qp_rd_atom = ROE_MAX_RD_ATOMIC;
@@ -207,7 +210,8 @@ static const struct ib_device_ops ops = {
 
 	.add_gid		= roe_gid_add,
 	.alloc_hw_port_stats	= roe_stat_alloc_port,
-	.alloc_mr		= roe_mr_alloc,
+	.alloc_mr		= roe_mr_alloc_fast,
+	.alloc_mw		= roe_mw_alloc,
 	.alloc_pd		= alloc_pd,
 	.alloc_ucontext		= alloc_ucontext,
 	.create_ah		= roe_ah_create,
@@ -218,6 +222,7 @@ static const struct ib_device_ops ops = {
 	.dealloc_driver		= dealloc_driver,
 	.dealloc_pd		= dealloc_pd,
 	.dealloc_ucontext	= dealloc_ucontext,
+	.dealloc_mw		= roe_mw_dealloc,
 	.del_gid		= roe_gid_del,
 	.dereg_mr		= roe_mr_dereg,
 	.destroy_ah		= roe_ah_destroy,
@@ -252,6 +257,7 @@ static const struct ib_device_ops ops = {
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, roe_ah, ib),
 	INIT_RDMA_OBJ_SIZE(ib_cq, roe_cq, ib),
+	INIT_RDMA_OBJ_SIZE(ib_mw, roe_mw, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, roe_pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, roe_qp, ib),
 	INIT_RDMA_OBJ_SIZE(ib_srq, roe_srq, ib),

@@ -1,31 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Memory regions and the key table of a device.
+ * Memory regions, memory windows and the key table of a device.
  *
  * A key is a 24-bit index (device) and an 8-bit key (consumer). Lookups are
  * RCU: everything that touches the memory of an MR does so inside one RCU
  * read-side section, so dereg unpublishes the key, waits for a grace period
  * and may then unpin the pages; no reference is counted per packet.
  *
- * Memory is a sorted array of extents, each a run of physically contiguous
- * memory in the direct map: a huge page, or many in a row, is one entry.
+ * Memory is a sorted array of extents, each a run of contiguous kernel
+ * addresses: a huge page, or many in a row, is one entry.
  *
- * A fast MR changes while it is published, and LOCAL_INV cannot wait for a
- * grace period. Its accesses therefore hold mr->lock and look at the state
- * again; the other types never change and need no lock.
+ * A memory window is one more struct roe_mr: key, rights and range of its own
+ * over the extents of the MR it is bound to, so the same check bounds both.
+ *
+ * Fast MRs and windows are revoked and come back under another key while they
+ * are published, in softirq, where nobody can wait for a grace period. They
+ * have a gate: roe_mr_get() counts the access in before it looks at state, key
+ * and range, roe_mr_put() counts it out; roe_mr_revoke() closes the gate, then
+ * waits until the count is zero. So what was checked holds until it is put, and
+ * whoever has invalidated a key knows that no access under it is left. Not a
+ * rwlock, because an access may need two of them at once (source and target on
+ * one device), and a queued writer makes nested readers wait for each other; a
+ * gate never makes an access wait, it refuses. An access has preemption off
+ * and does nothing but copy, so the wait is as short as that of a spinlock.
+ * The other types change only with the sleeping verbs and need no gate.
  */
 #ifndef ROE_MR_H
 #define ROE_MR_H
 
+#include <linux/atomic.h>
 #include <linux/spinlock.h>
 #include <linux/uio.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 
 struct roe_dev;
+struct roe_qp;
 
 /* Most pages of a fast MR (max_fast_reg_page_list_len): 4 MiB in 4 KiB pages. */
 #define ROE_MR_MAX_FAST_PAGES	1024
+
+#define ROE_KEY_INDEX_SHIFT	8
+
+#define ROE_MR_REMOTE_ACCESS						\
+	(IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |		\
+	 IB_ACCESS_REMOTE_ATOMIC)
+
+/* roe_mr.windows while none may be bound: the MR is about to change or go. */
+#define ROE_MR_NO_WINDOWS	(-1)
 
 struct roe_keys {
 	struct xarray	xa;	/* index -> struct roe_mr; xa_lock on change */
@@ -35,25 +57,28 @@ struct roe_keys {
 enum roe_mr_type {
 	ROE_MR_DMA,		/* all of kernel memory, VA = direct map */
 	ROE_MR_USER,		/* ib_umem */
+	/* from here on: revocable, with a gate */
 	ROE_MR_FAST,		/* IB_MR_TYPE_MEM_REG */
+	ROE_MR_WINDOW_1,	/* IB_MW_TYPE_1: any QP of the PD */
+	ROE_MR_WINDOW_2B,	/* IB_MW_TYPE_2, 2B: the QP that bound it */
 };
 
 enum roe_mr_state {
-	ROE_MR_FREE,		/* fast MR, not registered: no access */
+	ROE_MR_FREE,		/* not registered, not bound: no access */
 	ROE_MR_VALID,
 	ROE_MR_DEAD,		/* being deregistered */
 };
 
 struct roe_extent {
 	u64	off;		/* first byte, offset from the start of ext[0] */
-	void	*addr;		/* direct map; bytes = next off - off */
+	void	*addr;		/* kernel address; bytes = next off - off */
 };
 
 struct roe_mr {
 	struct ib_mr		ib;
 	struct roe_keys		*keys;
 	enum roe_mr_type	type;
-	enum roe_mr_state	state;	/* READ_ONCE/WRITE_ONCE */
+	enum roe_mr_state	state;	/* changed under the lock; see above */
 	u32			key;	/* whole 32-bit key now valid */
 	int			access;	/* IB_ACCESS_* */
 	u64			iova;	/* first valid VA */
@@ -61,9 +86,12 @@ struct roe_mr {
 	u64			base;	/* offset of iova from the start of ext[0] */
 	u32			nr_ext, max_ext;
 	u64			ext_bytes;	/* sum of all extents */
-	struct roe_extent	*ext;
+	struct roe_extent	*ext;		/* a window: those of its MR */
 	struct ib_umem		*umem;
-	spinlock_t		lock;	/* ROE_MR_FAST: registration against access */
+	spinlock_t		lock;	/* revocable types: one change at a time */
+	atomic_t		users;	/* revocable types: accesses at work */
+	atomic_t		windows;	/* bound to it, or ROE_MR_NO_WINDOWS */
+	u64			qp_id;	/* ROE_MR_WINDOW_2B: whose it is */
 };
 
 static inline struct roe_mr *roe_mr(struct ib_mr *ibmr)
@@ -71,48 +99,72 @@ static inline struct roe_mr *roe_mr(struct ib_mr *ibmr)
 	return container_of(ibmr, struct roe_mr, ib);
 }
 
+static inline bool roe_mr_is_window(const struct roe_mr *mr)
+{
+	return mr->type >= ROE_MR_WINDOW_1;
+}
+
+/* May @key become the key of @mr? The index is the device's, only the byte is free. */
+static inline bool roe_mr_same_index(const struct roe_mr *mr, u32 key)
+{
+	return !((key ^ mr->key) >> ROE_KEY_INDEX_SHIFT);
+}
+
+/* What is published under the index of @key, whatever its key byte. RCU held. */
+static inline struct roe_mr *roe_mr_find(struct roe_keys *keys, u32 key)
+{
+	return xa_load(&keys->xa, key >> ROE_KEY_INDEX_SHIFT);
+}
+
 void roe_keys_init(struct roe_keys *keys);
 void roe_keys_destroy(struct roe_keys *keys);
 
-/* For KUnit and for the verbs below: publish an MR under a fresh key. */
+/* Publish an MR or window under a fresh key. */
 int roe_mr_publish(struct roe_keys *keys, struct roe_mr *mr);
 void roe_mr_unpublish(struct roe_mr *mr);
 /* Add [@addr, @addr + @len) behind the last extent, merging what is contiguous. */
 int roe_mr_add_extent(struct roe_mr *mr, void *addr, u64 len);
+/* No access is running when it returns and none begins while @state holds. */
+void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state);
 
 /*
  * The one access check (IBTA C10-..; wire.md section 6): whole 32-bit key, PD,
  * state, every bit of @access (IB_ACCESS_*; 0: local read), range without
- * overflow. Caller in an RCU read-side section, in which the result is valid.
- * NULL if refused.
+ * overflow; for what the peer names also the QP a window belongs to. NULL if
+ * refused. Else the range may be used until roe_mr_put(), which must follow
+ * soon: nothing but the copy in between. One RCU read-side section with
+ * softirqs off around it all.
  */
-struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 key,
+struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lkey,
 			  int access, u64 va, u64 len);
+struct roe_mr *roe_mr_get_remote(const struct roe_qp *qp, u32 rkey, int access, u64 va,
+				 u64 len);
+void roe_mr_put(struct roe_mr *mr);
 
-/*
- * Copy between a range that roe_mr_get() has checked and kernel memory. RCU
- * read-side section, any context. If a fast MR was invalidated since then,
- * nothing is written and zeros are read: the memory is no longer the peer's.
- */
+/* Copy between a range that is held by roe_mr_get() and kernel memory. Any context. */
 void roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len);
 void roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len);
 /* Source in pieces: @len bytes of @vec, of which the first @skip are left out. */
 void roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
 		      unsigned int nvec, u32 skip, u32 len);
-/* Address of an aligned 8-byte word of a checked range, NULL if it straddles. */
+/* Address of an aligned 8-byte word of a held range, NULL if it straddles. */
 u64 *roe_mr_word(struct roe_mr *mr, u64 va);
 
-/* REG_MR in SQ order and LOCAL_INV / SEND with invalidate: 0 or -EINVAL. */
-int roe_mr_fast_reg(struct ib_pd *pd, struct roe_mr *mr, u32 key, int access);
-int roe_mr_invalidate(struct roe_keys *keys, const struct ib_pd *pd, u32 key);
+/* LOCAL_INV and SEND with invalidate, on a fast MR or a window: 0 or -EINVAL. */
+int roe_mr_invalidate(const struct roe_qp *qp, u32 key);
 
-/* verbs */
+/* user_mr.c: what lasts until it is deregistered */
+struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext);
+struct ib_mr *roe_mr_publish_or_free(struct roe_mr *mr);
 struct ib_mr *roe_mr_get_dma(struct ib_pd *pd, int access);
 struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 			      int access, struct ib_udata *udata);
-struct ib_mr *roe_mr_alloc(struct ib_pd *pd, enum ib_mr_type type, u32 max_sg);
+int roe_mr_dereg(struct ib_mr *ibmr, struct ib_udata *udata);
+
+/* fast_mr.c: registration by work request */
+struct ib_mr *roe_mr_alloc_fast(struct ib_pd *pd, enum ib_mr_type type, u32 max_sg);
 int roe_mr_map_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 		  unsigned int *offset);
-int roe_mr_dereg(struct ib_mr *ibmr, struct ib_udata *udata);
+int roe_mr_fast_reg(struct ib_pd *pd, struct roe_mr *mr, u32 key, int access);
 
 #endif /* ROE_MR_H */

@@ -472,6 +472,7 @@ static int publish_gsi(struct roe_qp *qp)
 
 static int publish(struct roe_qp *qp)
 {
+	static atomic64_t last_id;
 	int err;
 
 	if (qp->type == IB_QPT_GSI)
@@ -481,6 +482,7 @@ static int publish(struct roe_qp *qp)
 	if (err < 0)
 		return err;
 	qp->ib.qp_num = qp->qpn;
+	qp->id = atomic64_inc_return(&last_id);
 	return 0;
 }
 

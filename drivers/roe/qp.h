@@ -63,6 +63,12 @@ struct roe_swqe {
 			u32		dest_qpn;
 			u32		qkey;
 		};
+		struct {			/* BIND_MW: range at raddr, new key rkey */
+			u64		bind_len;
+			u32		bind_lkey;	/* of the MR */
+			u32		bind_rkey;	/* of the window until now */
+			u32		bind_access;
+		};
 	};
 	struct roe_mr		*reg_mr;	/* IB_WR_REG_MR, kernel users only */
 	int			reg_access;
@@ -175,6 +181,7 @@ struct roe_qp {
 	struct roe_dev		*dev;		/* NULL in KUnit */
 	struct roe_keys		*keys;
 	struct ib_pd		*pd;
+	u64			id;		/* unlike a QPN never used again */
 	struct roe_cq		*scq, *rcq;
 	struct roe_sq		sq;
 	struct roe_rq		rq;		/* empty with an SRQ */

@@ -14,6 +14,7 @@
  *   UC hears nothing of the peer (IBTA 9.8): what has left is forgotten, so una
  *   follows wqe_psn, no clock runs, and a WQE retires with its last packet.
  */
+#include "mw.h"
 #include "transport.h"
 
 static struct roe_swqe *head(struct roe_qp *qp)
@@ -34,7 +35,8 @@ static bool is_atomic(const struct roe_swqe *wqe)
 
 static bool is_local(const struct roe_swqe *wqe)
 {
-	return wqe->opcode == IB_WR_LOCAL_INV || wqe->opcode == IB_WR_REG_MR;
+	return wqe->opcode == IB_WR_LOCAL_INV || wqe->opcode == IB_WR_BIND_MW ||
+	       wqe->opcode == IB_WR_REG_MR;
 }
 
 /**
@@ -185,15 +187,17 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 }
 ROE_EXPORT_FOR_TEST(roe_requester_reset);
 
-/* LOCAL_INV and REG_MR: no packet, done when their turn comes. */
+/* No packet, done when their turn comes. */
 static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
 {
 	int err;
 
 	if (wqe->opcode == IB_WR_REG_MR)
 		err = roe_mr_fast_reg(qp->pd, wqe->reg_mr, wqe->rkey, wqe->reg_access);
+	else if (wqe->opcode == IB_WR_BIND_MW)
+		err = roe_mw_bind(qp, wqe);
 	else
-		err = roe_mr_invalidate(qp->keys, qp->pd, wqe->inv_rkey);
+		err = roe_mr_invalidate(qp, wqe->inv_rkey);
 	return err ? IB_WC_MW_BIND_ERR : IB_WC_SUCCESS;
 }
 

@@ -109,7 +109,7 @@ static struct verdict do_send(struct roe_qp *qp, const struct roe_rx_pkt *rx, u3
 			   rx->p.len))
 		return REFUSE(REM_OP, LOC_PROT_ERR);
 	resp->done += rx->p.len;
-	if ((flags & ROE_F_IETH) && roe_mr_invalidate(qp->keys, qp->pd, rx->p.rkey))
+	if ((flags & ROE_F_IETH) && roe_mr_invalidate(qp, rx->p.rkey))
 		return REFUSE(REM_ACCESS, REM_INV_REQ_ERR);
 	return ACCEPT;
 }
@@ -132,11 +132,12 @@ static struct verdict do_write(struct roe_qp *qp, const struct roe_rx_pkt *rx, u
 		return REFUSE(INV_REQ, REM_INV_REQ_ERR);
 	/* The first packet proves the whole range, each later one that it still is. */
 	if (resp->dmalen) {
-		mr = roe_mr_get(qp->keys, qp->pd, resp->rkey, IB_ACCESS_REMOTE_WRITE, resp->va,
-				resp->dmalen);
+		mr = roe_mr_get_remote(qp, resp->rkey, IB_ACCESS_REMOTE_WRITE, resp->va,
+				       resp->dmalen);
 		if (!mr)
 			return REFUSE(REM_ACCESS, REM_ACCESS_ERR);
 		roe_sge_write_mr(mr, resp->va + resp->done, rx->vec, rx->p.len);
+		roe_mr_put(mr);
 	}
 	resp->done = end;
 	return ACCEPT;
@@ -172,6 +173,20 @@ static void answer(struct roe_resp *resp, struct roe_rsrc *rs, u32 from)
 		resp->ack_due = false;
 }
 
+/* Memory is read when the responses leave, and looked up again then. */
+static bool may_read(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	struct roe_mr *mr;
+
+	if (!p->dmalen)
+		return true;
+	mr = roe_mr_get_remote(qp, p->rkey, IB_ACCESS_REMOTE_READ, p->va, p->dmalen);
+	if (!mr)
+		return false;
+	roe_mr_put(mr);
+	return true;
+}
+
 static struct verdict do_read(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 {
 	struct roe_resp *resp = &qp->resp;
@@ -180,8 +195,7 @@ static struct verdict do_read(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 
 	if (p->dmalen > ROE_MSG_MAX)
 		return REFUSE(INV_REQ, SUCCESS);
-	if (p->dmalen && !roe_mr_get(qp->keys, qp->pd, p->rkey, IB_ACCESS_REMOTE_READ, p->va,
-				     p->dmalen))
+	if (!may_read(qp, p))
 		return REFUSE(REM_ACCESS, SUCCESS);
 	rs = take_slot(resp);
 	if (!rs)
@@ -198,29 +212,23 @@ static struct verdict do_read(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 }
 
 /* Atomic against every other access of this CPU architecture's kind, so also ours. */
-static u64 execute_atomic(u64 *word, const struct roe_pkt *p, u32 op)
+static u64 execute_atomic(u64 *word, const struct roe_pkt *p)
 {
-	if (op == ROE_OP_CMP_SWAP)
+	if ((p->opcode & ROE_OP_MASK) == ROE_OP_CMP_SWAP)
 		return cmpxchg64(word, p->compare, p->swap_add);
 	return atomic64_fetch_add(p->swap_add, (atomic64_t *)word);
 }
 
-static struct verdict do_atomic(struct roe_qp *qp, const struct roe_rx_pkt *rx)
+/* The request on a held range, if there is a slot to keep its result. */
+static struct verdict atomic_on(struct roe_qp *qp, struct roe_mr *mr, const struct roe_pkt *p)
 {
 	struct roe_resp *resp = &qp->resp;
-	const struct roe_pkt *p = &rx->p;
 	struct roe_rsrc *rs;
-	struct roe_mr *mr;
 	u64 *word;
 
-	if (!IS_ALIGNED(p->va, sizeof(u64)))
-		return REFUSE(INV_REQ, SUCCESS);
-	mr = roe_mr_get(qp->keys, qp->pd, p->rkey, IB_ACCESS_REMOTE_ATOMIC, p->va, sizeof(u64));
-	if (!mr)
-		return REFUSE(REM_ACCESS, SUCCESS);
 	/* an MR whose iova is not aligned like its memory cannot hold atomics */
 	word = roe_mr_word(mr, p->va);
-	if (!word || !IS_ALIGNED((unsigned long)word, sizeof(u64)))
+	if (!word)
 		return REFUSE(REM_OP, SUCCESS);
 	rs = take_slot(resp);
 	if (!rs)
@@ -228,10 +236,25 @@ static struct verdict do_atomic(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 	rs->kind = ROE_RSRC_ATOMIC;
 	rs->first_psn = p->psn;
 	rs->last_psn = p->psn;
-	rs->orig = execute_atomic(word, p, p->opcode & ROE_OP_MASK);
+	rs->orig = execute_atomic(word, p);
 	rs->msn = roe_psn_add(resp->msn, 1);
 	answer(resp, rs, p->psn);
 	return ACCEPT;
+}
+
+static struct verdict do_atomic(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	struct verdict v;
+	struct roe_mr *mr;
+
+	if (!IS_ALIGNED(p->va, sizeof(u64)))
+		return REFUSE(INV_REQ, SUCCESS);
+	mr = roe_mr_get_remote(qp, p->rkey, IB_ACCESS_REMOTE_ATOMIC, p->va, sizeof(u64));
+	if (!mr)
+		return REFUSE(REM_ACCESS, SUCCESS);
+	v = atomic_on(qp, mr, p);
+	roe_mr_put(mr);
+	return v;
 }
 
 /* A receive WQE is used up: SEND, or WRITE with immediate. */
@@ -266,7 +289,7 @@ static struct verdict execute(struct roe_qp *qp, const struct roe_rx_pkt *rx, u3
 		return do_write(qp, rx, flags);
 	if (flags & ROE_F_READ)
 		return do_read(qp, rx);
-	return do_atomic(qp, rx);
+	return do_atomic(qp, &rx->p);
 }
 
 /* The packet was executed: ePSN, MSN, message state, completion, ACK. */
@@ -554,22 +577,22 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 {
 	u32 off = ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	u32 len = min(rs->len - off, qp->mtu);
-	struct roe_mr *mr = NULL;
 	struct roe_tx_pkt *pkt;
+	struct roe_mr *mr;
 
-	if (len) {
-		mr = roe_mr_get(qp->keys, qp->pd, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va + off,
-				len);
-		if (!mr) {
-			read_refused(qp, ctx, rs);
-			return true;
-		}
-	}
 	pkt = add_response(qp, txb, read_opcode(rs), len, rs->cur_psn, rs->msn);
 	if (!pkt)
 		return false;
-	if (mr)
+	if (len) {
+		mr = roe_mr_get_remote(qp, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va + off, len);
+		if (!mr) {
+			roe_txb_cancel(txb);
+			read_refused(qp, ctx, rs);
+			return true;
+		}
 		roe_mr_read(mr, rs->va + off, roe_tx_payload(pkt), len);
+		roe_mr_put(mr);
+	}
 	if (rs->cur_psn == rs->last_psn)
 		answered(&qp->resp, rs);
 	else

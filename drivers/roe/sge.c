@@ -16,10 +16,16 @@
  */
 bool roe_sge_check(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, int access)
 {
-	for (; num; num--, sge++)
-		if (sge->len && !roe_mr_get(qp->keys, qp->pd, sge->lkey, access, sge->addr,
-					    sge->len))
+	for (; num; num--, sge++) {
+		struct roe_mr *mr;
+
+		if (!sge->len)
+			continue;
+		mr = roe_mr_get(qp->keys, qp->pd, sge->lkey, access, sge->addr, sge->len);
+		if (!mr)
 			return false;
+		roe_mr_put(mr);
+	}
 	return true;
 }
 
@@ -62,6 +68,7 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 		if (!mr)
 			return false;
 		roe_mr_read(mr, sge->addr + off, dst, n);
+		roe_mr_put(mr);
 		dst += n;
 		len -= n;
 	}
@@ -115,6 +122,7 @@ bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int nu
 		if (!mr)
 			return false;
 		write_pieces(mr, sge[i].addr + off, vec, done, n);
+		roe_mr_put(mr);
 		done += n;
 	}
 	return done == len;
@@ -122,7 +130,7 @@ bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int nu
 
 /**
  * roe_sge_write_mr() - place received bytes at an address the peer named
- * @mr: checked by the caller for [@va, @va + @len)
+ * @mr: held by the caller for [@va, @va + @len)
  * @va: first byte
  * @vec: pieces of the payload
  * @len: bytes

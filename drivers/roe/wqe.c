@@ -12,7 +12,7 @@
 			 BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM) |			\
 			 BIT(IB_WR_RDMA_READ) | BIT(IB_WR_ATOMIC_CMP_AND_SWP) |		\
 			 BIT(IB_WR_ATOMIC_FETCH_AND_ADD) | BIT(IB_WR_LOCAL_INV) |	\
-			 BIT(IB_WR_SEND_WITH_INV))
+			 BIT(IB_WR_BIND_MW) | BIT(IB_WR_SEND_WITH_INV))
 
 /* Nothing that needs an answer, and no key of a peer who cannot refuse. */
 #define UC_OPCODES	(BIT(IB_WR_RDMA_WRITE) | BIT(IB_WR_RDMA_WRITE_WITH_IMM) |	\
@@ -40,6 +40,12 @@ static bool may_post(const struct roe_qp *qp, u32 opcode)
 static bool is_atomic(u32 opcode)
 {
 	return opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* No data and no packet. */
+static bool is_local(u32 opcode)
+{
+	return opcode == IB_WR_LOCAL_INV || opcode == IB_WR_BIND_MW || opcode == IB_WR_REG_MR;
 }
 
 /* Lengths come from the SGEs alone; the library's sums are wrong at times. */
@@ -77,6 +83,14 @@ static void copy_keys(struct roe_swqe *wqe, const struct rxe_send_wr *wr)
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
+		break;
+	case IB_WR_BIND_MW:
+		wqe->raddr = wr->wr.mw.addr;
+		wqe->rkey = wr->wr.mw.rkey;
+		wqe->bind_len = wr->wr.mw.length;
+		wqe->bind_lkey = wr->wr.mw.mr_lkey;
+		wqe->bind_rkey = wr->wr.mw.mw_rkey;
+		wqe->bind_access = wr->wr.mw.access;
 		break;
 	default:
 		break;
@@ -152,7 +166,7 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 	}
 	wqe->opcode = u.wr.opcode;
 	copy_keys(wqe, &u.wr);
-	if (wqe->opcode == IB_WR_LOCAL_INV)
+	if (is_local(wqe->opcode))
 		return;
 	if (is_inline(&u))
 		copy_inline(qp, wqe, u.dma.length, data);
@@ -252,7 +266,7 @@ static int keys_from_wr(struct roe_swqe *wqe, const struct ib_send_wr *wr)
 
 static int data_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr)
 {
-	if (wr->opcode == IB_WR_LOCAL_INV || wr->opcode == IB_WR_REG_MR)
+	if (is_local(wr->opcode))
 		return 0;
 	if (wr->send_flags & IB_SEND_INLINE)
 		return inline_from_wr(qp, wqe, wr);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Fast registration: kernel users name the pages with ib_map_mr_sg(), a REG_MR
+ * work request makes them accessible, an invalidation takes them back.
+ */
+#include <linux/overflow.h>
+#include <linux/scatterlist.h>
+#include "mr.h"
+
+/* Core rule for user MRs, which nobody checks in a work request. */
+static bool access_ok_for(int access)
+{
+	return !(access & (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)) ||
+	       access & IB_ACCESS_LOCAL_WRITE;
+}
+
+static bool may_register(const struct roe_mr *mr, const struct ib_pd *pd, u32 key,
+			 int access)
+{
+	u64 need;
+
+	return mr->type == ROE_MR_FAST && mr->state == ROE_MR_FREE &&
+	       mr->ib.pd == pd && roe_mr_same_index(mr, key) &&
+	       access_ok_for(access) &&
+	       !check_add_overflow(mr->base, mr->ib.length, &need) &&
+	       need <= mr->ext_bytes;
+}
+
+/**
+ * roe_mr_fast_reg - IB_WR_REG_MR: make the mapped pages accessible
+ * @pd: protection domain of the QP
+ * @mr: MR of the work request
+ * @key: new key; only the key byte may differ from the old one
+ * @access: IB_ACCESS_*
+ *
+ * Context: process or softirq.
+ * Return: 0, or -EINVAL if the MR is registered or the request is not allowed.
+ */
+int roe_mr_fast_reg(struct ib_pd *pd, struct roe_mr *mr, u32 key, int access)
+{
+	int err = -EINVAL;
+
+	spin_lock_bh(&mr->lock);
+	if (may_register(mr, pd, key, access)) {
+		mr->key = key;
+		mr->ib.lkey = key;
+		mr->ib.rkey = key;
+		mr->access = access;
+		/* The user may have moved the iova since it mapped the pages. */
+		mr->iova = mr->ib.iova;
+		mr->length = mr->ib.length;
+		/* Pairs with roe_mr_get(). */
+		smp_store_release(&mr->state, ROE_MR_VALID);
+		err = 0;
+	}
+	spin_unlock_bh(&mr->lock);
+	return err;
+}
+ROE_EXPORT_FOR_TEST(roe_mr_fast_reg);
+
+/**
+ * roe_mr_alloc_fast - the alloc_mr verb: an MR for fast registration
+ * @pd: protection domain
+ * @type: only IB_MR_TYPE_MEM_REG
+ * @max_sg: most pages, 1 to ROE_MR_MAX_FAST_PAGES
+ *
+ * Return: the MR or an ERR_PTR().
+ */
+struct ib_mr *roe_mr_alloc_fast(struct ib_pd *pd, enum ib_mr_type type, u32 max_sg)
+{
+	struct roe_mr *mr;
+
+	if (type != IB_MR_TYPE_MEM_REG)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (max_sg < 1 || max_sg > ROE_MR_MAX_FAST_PAGES)
+		return ERR_PTR(-EINVAL);
+	mr = roe_mr_alloc(pd, ROE_MR_FAST, max_sg);
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
+	return roe_mr_publish_or_free(mr);
+}
+
+static int set_page(struct ib_mr *ibmr, u64 addr)
+{
+	return roe_mr_add_extent(roe_mr(ibmr), ib_virt_dma_to_ptr(addr),
+				 ibmr->page_size);
+}
+
+/**
+ * roe_mr_map_sg - the map_mr_sg verb: name the pages of the next registration
+ * @ibmr: a fast MR that is free
+ * @sg: mapped for DMA, that is, with kernel addresses
+ * @nents: number of elements
+ * @offset: into the first element
+ *
+ * Nobody reads the extents of a free MR, so this takes no lock.
+ *
+ * Return: elements mapped, or a negative errno.
+ */
+int roe_mr_map_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
+		  unsigned int *offset)
+{
+	struct roe_mr *mr = roe_mr(ibmr);
+	int n;
+
+	if (mr->type != ROE_MR_FAST || READ_ONCE(mr->state) != ROE_MR_FREE)
+		return -EINVAL;
+
+	mr->nr_ext = 0;
+	mr->ext_bytes = 0;
+	n = ib_sg_to_pages(ibmr, sg, nents, offset, set_page);
+	mr->base = ibmr->iova & ((u64)ibmr->page_size - 1);
+	return n;
+}
+ROE_EXPORT_FOR_TEST(roe_mr_map_sg);

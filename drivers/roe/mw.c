@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Memory windows: birth, binding, invalidation, death.
+ *
+ * A bound window counts in parent->windows, and an MR with windows can neither
+ * be deregistered nor changed; so the extents that a window borrows stay. The
+ * count falls only after the gate of the window was closed.
+ */
+#include <linux/rcupdate.h>
+#include "device.h"
+#include "mw.h"
+#include "qp.h"
+
+static struct roe_mw *view_mw(struct roe_mr *view)
+{
+	return container_of(view, struct roe_mw, view);
+}
+
+/* Close the window, if it is bound; lock of the view held. */
+static void unbind(struct roe_mw *mw, enum roe_mr_state state)
+{
+	bool bound = mw->view.state == ROE_MR_VALID;
+
+	lockdep_assert_held(&mw->view.lock);
+	roe_mr_revoke(&mw->view, state);
+	if (bound)
+		atomic_dec(&mw->parent->windows);
+	mw->parent = NULL;
+}
+
+/*
+ * The MR of a bind request, counted in its windows: C10-72 and following. Not a
+ * zero-based one, local write if the peer is to write, the range inside.
+ */
+static struct roe_mr *take_parent(const struct roe_qp *qp, const struct roe_swqe *wqe)
+{
+	int need = IB_ACCESS_MW_BIND;
+	struct roe_mr *mr;
+
+	if (wqe->bind_access & (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC))
+		need |= IB_ACCESS_LOCAL_WRITE;
+	mr = roe_mr_get(qp->keys, qp->pd, wqe->bind_lkey, need, wqe->raddr, wqe->bind_len);
+	if (!mr)
+		return NULL;
+	if (mr->type != ROE_MR_USER || (mr->access & IB_ZERO_BASED) ||
+	    !atomic_inc_unless_negative(&mr->windows)) {
+		roe_mr_put(mr);
+		return NULL;
+	}
+	roe_mr_put(mr);
+	return mr;
+}
+
+/* What a bind may ask of a window, whatever the MR. */
+static bool acceptable(const struct roe_mr *view, const struct roe_swqe *wqe)
+{
+	int may = ROE_MR_REMOTE_ACCESS;
+
+	if (view->key != wqe->bind_rkey || !roe_mr_same_index(view, wqe->rkey))
+		return false;
+	if (view->state == ROE_MR_DEAD)
+		return false;
+	if (view->type == ROE_MR_WINDOW_1)
+		return !(wqe->bind_access & ~may);
+	/* type 2: not bound, not empty */
+	may |= IB_ZERO_BASED;
+	return view->state == ROE_MR_FREE && wqe->bind_len && !(wqe->bind_access & ~may);
+}
+
+static void set_view(struct roe_mr *view, const struct roe_qp *qp,
+		     const struct roe_swqe *wqe, const struct roe_mr *parent)
+{
+	view->access = wqe->bind_access & ROE_MR_REMOTE_ACCESS;
+	view->iova = wqe->bind_access & IB_ZERO_BASED ? 0 : wqe->raddr;
+	view->length = wqe->bind_len;
+	view->base = parent->base + (wqe->raddr - parent->iova);
+	view->ext = parent->ext;
+	view->nr_ext = parent->nr_ext;
+	view->ext_bytes = parent->ext_bytes;
+	view->qp_id = qp->id;
+	/* Pairs with roe_mr_get(). */
+	smp_store_release(&view->state, ROE_MR_VALID);
+}
+
+/* All or nothing: a window whose bind fails stays as it was. */
+static int bind(struct roe_mw *mw, const struct roe_qp *qp, const struct roe_swqe *wqe)
+{
+	struct roe_mr *view = &mw->view;
+	struct roe_mr *parent = NULL;
+
+	if (!acceptable(view, wqe))
+		return -EINVAL;
+	/* length 0 unbinds a window of type 1 */
+	if (wqe->bind_len) {
+		parent = take_parent(qp, wqe);
+		if (!parent)
+			return -EINVAL;
+	}
+	unbind(mw, ROE_MR_FREE);
+	view->key = wqe->rkey;
+	if (parent) {
+		mw->parent = parent;
+		set_view(view, qp, wqe, parent);
+	}
+	return 0;
+}
+
+/**
+ * roe_mw_bind - IB_WR_BIND_MW
+ * @qp: its PD must be that of the window and of the MR
+ * @wqe: the request
+ *
+ * Context: softirqs off, in an RCU read-side section.
+ * Return: 0, or -EINVAL, and then nothing has changed (IB_WC_MW_BIND_ERR).
+ */
+int roe_mw_bind(const struct roe_qp *qp, const struct roe_swqe *wqe)
+{
+	struct roe_mr *view = roe_mr_find(qp->keys, wqe->bind_rkey);
+	int err;
+
+	if (!view || !roe_mr_is_window(view) || view->ib.pd != qp->pd)
+		return -EINVAL;
+	spin_lock_bh(&view->lock);
+	err = bind(view_mw(view), qp, wqe);
+	spin_unlock_bh(&view->lock);
+	return err;
+}
+ROE_EXPORT_FOR_TEST(roe_mw_bind);
+
+/**
+ * roe_mw_invalidate - take the binding off a type 2B window
+ * @view: of the window; its lock held, the key was right
+ * @qp: must be the QP it is bound to, if it is bound
+ *
+ * Return: 0 or -EINVAL.
+ */
+int roe_mw_invalidate(struct roe_mr *view, const struct roe_qp *qp)
+{
+	if (view->state == ROE_MR_VALID && view->qp_id != qp->id)
+		return -EINVAL;
+	unbind(view_mw(view), ROE_MR_FREE);
+	return 0;
+}
+
+/**
+ * roe_mw_alloc - the alloc_mw verb
+ * @ibmw: type and PD are set
+ * @udata: not used
+ *
+ * Return: 0 or a negative errno.
+ */
+int roe_mw_alloc(struct ib_mw *ibmw, struct ib_udata *udata)
+{
+	struct roe_mr *view = &roe_mw(ibmw)->view;
+	int err;
+
+	if (ibmw->type == IB_MW_TYPE_1)
+		view->type = ROE_MR_WINDOW_1;
+	else if (ibmw->type == IB_MW_TYPE_2)
+		view->type = ROE_MR_WINDOW_2B;
+	else
+		return -EINVAL;
+	view->state = ROE_MR_FREE;
+	view->ib.device = ibmw->device;
+	view->ib.pd = ibmw->pd;
+	err = roe_mr_publish(&roe_dev(ibmw->device)->keys, view);
+	ibmw->rkey = view->key;
+	return err;
+}
+
+/**
+ * roe_mw_dealloc - the dealloc_mw verb; a bound window is unbound
+ * @ibmw: the window
+ *
+ * Return: 0.
+ */
+int roe_mw_dealloc(struct ib_mw *ibmw)
+{
+	struct roe_mw *mw = roe_mw(ibmw);
+
+	spin_lock_bh(&mw->view.lock);
+	unbind(mw, ROE_MR_DEAD);
+	spin_unlock_bh(&mw->view.lock);
+	roe_mr_unpublish(&mw->view);
+	/* who has found it in the table may still look at its state */
+	synchronize_rcu_expedited();
+	return 0;
+}
