@@ -159,6 +159,9 @@ struct ib_mr *roe_mr_publish_or_free(struct roe_mr *mr);
 struct ib_mr *roe_mr_get_dma(struct ib_pd *pd, int access);
 struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 			      int access, struct ib_udata *udata);
+struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 length,
+				u64 iova, int access, struct ib_pd *pd,
+				struct ib_udata *udata);
 int roe_mr_dereg(struct ib_mr *ibmr, struct ib_udata *udata);
 
 /* fast_mr.c: registration by work request */

@@ -101,13 +101,13 @@ struct ib_mr *roe_mr_get_dma(struct ib_pd *pd, int access)
 	return roe_mr_publish_or_free(mr);
 }
 
-static int pin_user(struct roe_mr *mr, u64 start, u64 length, int access)
+static int pin_user(struct roe_mr *mr, u64 start)
 {
 	struct scatterlist *sg;
 	struct sg_table *sgt;
 	int i, err;
 
-	mr->umem = ib_umem_get_va(mr->ib.device, start, length, access);
+	mr->umem = ib_umem_get_va(mr->ib.device, start, mr->length, mr->access);
 	if (IS_ERR(mr->umem)) {
 		err = PTR_ERR(mr->umem);
 		mr->umem = NULL;
@@ -125,19 +125,9 @@ static int pin_user(struct roe_mr *mr, u64 start, u64 length, int access)
 	return err;
 }
 
-/**
- * roe_mr_reg_user - the reg_user_mr verb
- * @pd: protection domain
- * @start: address in the process
- * @length: bytes, may be 0
- * @iova: first VA of the MR, unless it is to be zero-based
- * @access: IB_ACCESS_*, checked by the core against each other
- * @udata: not used
- *
- * Return: the MR or an ERR_PTR().
- */
-struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
-			      int access, struct ib_udata *udata)
+/* An MR of user memory, not published yet. */
+static struct roe_mr *make_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
+				int access)
 {
 	struct roe_mr *mr;
 	u64 end;
@@ -152,19 +142,132 @@ struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 
 	mr = roe_mr_alloc(pd, ROE_MR_USER, 0);
 	if (IS_ERR(mr))
-		return ERR_CAST(mr);
+		return mr;
 	mr->access = access;
 	mr->iova = iova;
 	mr->length = length;
 	mr->ib.iova = iova;
 	mr->ib.length = length;
 
-	err = length ? pin_user(mr, start, length, access) : 0;
+	err = length ? pin_user(mr, start) : 0;
 	if (err) {
 		free_mr(mr);
 		return ERR_PTR(err);
 	}
+	return mr;
+}
+
+/**
+ * roe_mr_reg_user - the reg_user_mr verb
+ * @pd: protection domain
+ * @start: address in the process
+ * @length: bytes, may be 0
+ * @iova: first VA of the MR, unless it is to be zero-based
+ * @access: IB_ACCESS_*, checked by the core against each other
+ * @udata: not used
+ *
+ * Return: the MR or an ERR_PTR().
+ */
+struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
+			      int access, struct ib_udata *udata)
+{
+	struct roe_mr *mr = make_user(pd, start, length, iova, access);
+
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
 	return roe_mr_publish_or_free(mr);
+}
+
+/* Pages pinned to be read cannot become writable. */
+static bool must_pin_again(const struct roe_mr *mr, int access)
+{
+	return mr->umem && !mr->umem->writable && ib_access_writable(access);
+}
+
+/*
+ * The MR as it is to be, apart from the old one, which stays in use. Where the
+ * memory stays, so do its pages, unless they must be pinned in another way; an
+ * address without its process is only a number then.
+ */
+static struct roe_mr *make_successor(const struct roe_mr *mr, int flags, u64 start,
+				     u64 length, u64 iova, int access, struct ib_pd *pd)
+{
+	if (flags & IB_MR_REREG_TRANS)
+		return make_user(pd, start, length, iova, access);
+	/* whether VAs begin at 0 is part of the translation */
+	if ((access ^ mr->access) & IB_ZERO_BASED)
+		return ERR_PTR(-EINVAL);
+	if (!must_pin_again(mr, access))
+		return make_user(pd, 0, 0, 0, access);
+	if (mr->umem->owning_mm != current->mm)
+		return ERR_PTR(-EINVAL);
+	return make_user(pd, mr->umem->address, mr->length, mr->iova, access);
+}
+
+/* Nobody has access: @mr takes over from @next, which takes what is left. */
+static void succeed(struct roe_mr *mr, struct roe_mr *next, bool memory)
+{
+	mr->ib.pd = next->ib.pd;
+	mr->access = next->access;
+	mr->key = (mr->key & ~0xffu) | ((mr->key + 1) & 0xff);
+	mr->ib.lkey = mr->key;
+	mr->ib.rkey = mr->key;
+	if (!memory)
+		return;
+	mr->iova = next->iova;
+	mr->length = next->length;
+	mr->base = next->base;
+	mr->nr_ext = next->nr_ext;
+	mr->max_ext = next->max_ext;
+	mr->ext_bytes = next->ext_bytes;
+	swap(mr->ext, next->ext);
+	swap(mr->umem, next->umem);
+}
+
+/**
+ * roe_mr_rereg_user - the rereg_user_mr verb: all of the change or none of it
+ * @ibmr: MR of user memory
+ * @flags: IB_MR_REREG_*: which of the following count
+ * @start: TRANS: address in the process
+ * @length: TRANS: bytes
+ * @iova: TRANS: first VA
+ * @access: ACCESS: IB_ACCESS_*
+ * @pd: PD: protection domain
+ * @udata: not used
+ *
+ * The keys change: what a peer was told was about the MR as it was.
+ *
+ * Return: NULL, or an ERR_PTR(): -EBUSY while windows are bound to it.
+ */
+struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 length,
+				u64 iova, int access, struct ib_pd *pd,
+				struct ib_udata *udata)
+{
+	struct roe_mr *mr = roe_mr(ibmr);
+	struct roe_mr *next;
+
+	if (mr->type != ROE_MR_USER)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!(flags & IB_MR_REREG_PD))
+		pd = mr->ib.pd;
+	if (!(flags & IB_MR_REREG_ACCESS))
+		access = mr->access;
+	next = make_successor(mr, flags, start, length, iova, access, pd);
+	if (IS_ERR(next))
+		return ERR_CAST(next);
+	if (atomic_cmpxchg(&mr->windows, 0, ROE_MR_NO_WINDOWS)) {
+		free_mr(next);
+		return ERR_PTR(-EBUSY);
+	}
+	roe_mr_revoke(mr, ROE_MR_FREE);
+	/* Every access is one RCU read-side section: after this there is none. */
+	synchronize_rcu_expedited();
+	succeed(mr, next, flags & IB_MR_REREG_TRANS || next->umem);
+	/* Pairs with roe_mr_get(). */
+	smp_store_release(&mr->state, ROE_MR_VALID);
+	atomic_set(&mr->windows, 0);
+	free_mr(next);
+	return NULL;
 }
 
 /**

@@ -12,9 +12,11 @@
 
 module_or_die
 topo_or_die topo_veth
-progs=${*:-mw}
+progs=${*:-mw mr}
 for p in $progs; do
 	run_tap "$p, one device" 60 "$p" -d roe0
 done
-run_tap "mw, two devices" 60 mw -d roe0 -D roe1
+for p in $progs; do
+	run_tap "$p, two devices" 60 "$p" -d roe0 -D roe1
+done
 tap_done
