@@ -7,7 +7,8 @@
 
 #define SIM_STEPS	200000
 #define ALL_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
-			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC)
+			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \
+			 IB_ACCESS_FLUSH_GLOBAL)
 
 /* Never looked into: only compared. */
 static struct ib_pd *fake_pd(const struct sim_side *side)
@@ -176,7 +177,7 @@ static void reset_qp(struct roe_qp *qp, u32 sq_psn, u32 rq_psn)
 	qp->state = IB_QPS_RTS;
 	qp->overrun = false;
 	qp->mtu = SIM_MTU;
-	qp->access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC;
+	qp->access = ALL_ACCESS & ~IB_ACCESS_LOCAL_WRITE;
 	qp->attr.retry_cnt = 7;
 	qp->attr.rnr_retry = 7;
 	qp->attr.min_rnr_timer = 1;
@@ -672,6 +673,34 @@ static void fill_wr(struct sim *sim, unsigned int i, struct ib_rdma_wr *wr, stru
 		wr->wr.ex.imm_data = cpu_to_be32(0xabc00000 + wr->wr.wr_id);
 }
 
+/* ATOMIC WRITE and FLUSH, for which kernel users have no work request. */
+static void post_place(struct sim *sim, unsigned int i, enum ib_wr_opcode op, int flags)
+{
+	struct sim_side *side = &sim->side[i], *peer = &sim->side[1 - i];
+	struct roe_sq *sq = &side->qp->sq;
+	struct roe_swqe *wqe = roe_sq_slot(sq, sq->prod);
+	u64 value = peer->model * 5 + side->wrs + 1;
+
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = side->wrs++;
+	wqe->opcode = op;
+	wqe->flags = flags;
+	wqe->rkey = peer->mr.key;
+	if (op == IB_WR_ATOMIC_WRITE) {
+		wqe->length = sizeof(value);
+		wqe->raddr = (uintptr_t)peer->word;
+		memcpy(wqe->atomic_data, &value, sizeof(value));
+		peer->model = value;
+	} else {
+		wqe->length = SIM_REGION;
+		wqe->raddr = (uintptr_t)peer->dst;
+		wqe->feth = ROE_FETH_PLT_GLOBAL;
+	}
+	if (flags & IB_SEND_SIGNALED)
+		want_send(side, wqe->wr_id, wqe->length);
+	sq->prod++;
+}
+
 static void post_special(struct sim *sim, unsigned int i, enum ib_wr_opcode op, int flags)
 {
 	struct sim_side *side = &sim->side[i];
@@ -716,6 +745,10 @@ void sim_post(struct sim *sim, unsigned int i, enum ib_wr_opcode op, u32 len, in
 	case IB_WR_ATOMIC_CMP_AND_SWP:
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
 		post_special(sim, i, op, flags);
+		return;
+	case IB_WR_ATOMIC_WRITE:
+	case IB_WR_FLUSH:
+		post_place(sim, i, op, flags);
 		return;
 	default:
 		break;

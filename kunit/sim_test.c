@@ -65,6 +65,9 @@ static const struct load loads[] = {
 	{ "fetch_add", { { IB_WR_SEND, 8, SIG }, { IB_WR_ATOMIC_FETCH_AND_ADD, 8, SIG },
 			 { IB_WR_ATOMIC_FETCH_AND_ADD, 8, SIG },
 			 { IB_WR_ATOMIC_FETCH_AND_ADD, 8, 0 }, { IB_WR_RDMA_READ, 9, SIG } }, 5 },
+	{ "place", { { IB_WR_RDMA_WRITE, 9, SIG }, { IB_WR_FLUSH, 0, SIG },
+		     { IB_WR_ATOMIC_WRITE, 8, SIG }, { IB_WR_ATOMIC_FETCH_AND_ADD, 8, SIG },
+		     { IB_WR_ATOMIC_WRITE, 8, 0 } }, 5 },
 	{ "send_inv", { { IB_WR_SEND, 300, SIG }, { IB_WR_SEND_WITH_INV, 500, SIG },
 			{ IB_WR_RDMA_WRITE, 9, SIG } }, 3 },
 	{ "reg_mr", { { IB_WR_RDMA_WRITE, 9, SIG }, { IB_WR_REG_MR, 0, SIG },
@@ -166,8 +169,8 @@ static void post_random(struct sim *sim, unsigned int i)
 {
 	static const u8 ops[] = {
 		IB_WR_SEND, IB_WR_SEND_WITH_IMM, IB_WR_RDMA_WRITE, IB_WR_RDMA_WRITE_WITH_IMM,
-		IB_WR_RDMA_READ, IB_WR_RDMA_READ, IB_WR_ATOMIC_FETCH_AND_ADD,
-		IB_WR_ATOMIC_CMP_AND_SWP,
+		IB_WR_RDMA_READ, IB_WR_RDMA_READ, IB_WR_ATOMIC_FETCH_AND_ADD, IB_WR_ATOMIC_WRITE,
+		IB_WR_ATOMIC_CMP_AND_SWP, IB_WR_FLUSH,
 	};
 	unsigned int n = 1 + below(sim, 24);
 

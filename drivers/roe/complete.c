@@ -19,6 +19,10 @@ static enum ib_wc_opcode wc_opcode(u8 wr_opcode)
 		return IB_WC_COMP_SWAP;
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
 		return IB_WC_FETCH_ADD;
+	case IB_WR_ATOMIC_WRITE:
+		return IB_WC_ATOMIC_WRITE;
+	case IB_WR_FLUSH:
+		return IB_WC_FLUSH;
 	case IB_WR_BIND_MW:
 		return IB_WC_BIND_MW;
 	case IB_WR_LOCAL_INV:

@@ -22,9 +22,9 @@ static struct roe_swqe *oldest(struct roe_qp *qp)
 	return roe_sq_slot(&qp->sq, qp->sq.cons);
 }
 
-static bool wants_data(const struct roe_swqe *wqe)
+static bool is_atomic(const struct roe_swqe *wqe)
 {
-	return wqe->opcode == IB_WR_RDMA_READ || wqe->opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+	return wqe->opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
 	       wqe->opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
 }
 
@@ -56,7 +56,7 @@ static bool ack_before(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
 
 	while ((wqe = oldest(qp)) && wqe->state == ROE_SWQE_ACTIVE &&
 	       roe_psn_diff(psn, qp->req.una) > 0) {
-		if (wants_data(wqe)) {
+		if (roe_swqe_is_query(wqe)) {
 			complete = false;
 			break;
 		}
@@ -168,17 +168,19 @@ static struct roe_swqe *data_wqe(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn
  * Place in the message decides what must come: the last PSN brings Last or
  * Only and all that is left, any other First or Middle of one MTU. First and
  * Middle, Last and Only are taken for each other: a peer may answer a READ
- * retried from its middle with either (wire.md section 11).
+ * retried from its middle with either (wire.md section 11). FLUSH and ATOMIC
+ * WRITE are answered like a READ of nothing.
  */
 static enum ib_wc_status check_read(const struct roe_qp *qp, const struct roe_swqe *wqe,
 				    const struct roe_pkt *p, u32 off)
 {
 	bool last = p->psn == wqe->last_psn;
 	bool end = roe_opcode(p->opcode)->flags & ROE_F_END;
+	u32 left = wqe->opcode == IB_WR_RDMA_READ ? wqe->length - off : 0;
 
-	if (wqe->opcode != IB_WR_RDMA_READ || last != end)
+	if (!roe_swqe_is_query(wqe) || is_atomic(wqe) || last != end)
 		return IB_WC_BAD_RESP_ERR;
-	if (p->len != (last ? wqe->length - off : qp->mtu))
+	if (p->len != (last ? left : qp->mtu))
 		return IB_WC_BAD_RESP_ERR;
 	return IB_WC_SUCCESS;
 }
@@ -215,7 +217,7 @@ static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct
 
 	if (!wqe)
 		return;
-	if (wqe->opcode == IB_WR_RDMA_READ || !wants_data(wqe)) {
+	if (!is_atomic(wqe)) {
 		roe_requester_fail(qp, ctx, IB_WC_BAD_RESP_ERR);
 		return;
 	}

@@ -66,7 +66,10 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 				 IB_DEVICE_SYS_IMAGE_GUID | IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_SRQ_RESIZE | IB_DEVICE_MEM_MGT_EXTENSIONS |
 				 IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B |
-				 IB_DEVICE_BAD_QKEY_CNTR;
+				 IB_DEVICE_BAD_QKEY_CNTR | IB_DEVICE_ATOMIC_WRITE;
+	/* useless where the core lets no MR have the right */
+	if (IB_ACCESS_SUPPORTED & IB_ACCESS_FLUSH_GLOBAL)
+		attr->device_cap_flags |= IB_DEVICE_FLUSH_GLOBAL;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
 	attr->max_qp = ROE_MAX_QP;
 	attr->max_qp_wr = ROE_MAX_QP_WR;

@@ -69,6 +69,8 @@ struct roe_swqe {
 			u32		bind_rkey;	/* of the window until now */
 			u32		bind_access;
 		};
+		u8		atomic_data[8];	/* ATOMIC_WRITE: as they go out */
+		u32		feth;		/* FLUSH; the range is length at raddr */
 	};
 	struct roe_mr		*reg_mr;	/* IB_WR_REG_MR, kernel users only */
 	int			reg_access;
@@ -89,6 +91,21 @@ struct roe_sq {
 	spinlock_t		post_lock;	/* kernel users */
 	struct roe_ring		*ring;		/* user QPs */
 };
+
+/* Does the peer answer with more than an ACK? These count against max_rd_atomic. */
+static inline bool roe_swqe_is_query(const struct roe_swqe *wqe)
+{
+	switch (wqe->opcode) {
+	case IB_WR_RDMA_READ:
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+	case IB_WR_ATOMIC_WRITE:
+	case IB_WR_FLUSH:
+		return true;
+	default:
+		return false;
+	}
+}
 
 static inline struct roe_swqe *roe_sq_slot(const struct roe_sq *sq, u32 index)
 {
@@ -121,9 +138,10 @@ enum roe_rsrc_kind {
 	ROE_RSRC_NONE,
 	ROE_RSRC_READ,
 	ROE_RSRC_ATOMIC,
+	ROE_RSRC_EMPTY,		/* FLUSH, ATOMIC_WRITE: a READ response without data */
 };
 
-/* One READ or ATOMIC request: kept for replay until max_dest_rd_atomic later ones. */
+/* One request with such a response: kept for replay until max_dest_rd_atomic later ones. */
 struct roe_rsrc {
 	u8	kind;		/* enum roe_rsrc_kind */
 	bool	pending;	/* responses cur_psn .. last_psn are still to send */
@@ -172,7 +190,7 @@ struct roe_qp {
 	bool			sq_sig_all;
 	bool			user;
 	bool			overrun;	/* a CQ is full: ERR at the end of the run */
-	u8			access;		/* IB_ACCESS_REMOTE_*, QP's */
+	u32			access;		/* IB_ACCESS_REMOTE_*, FLUSH_*, QP's */
 	u32			qpn;
 	u32			dest_qpn;
 	u32			mtu;		/* bytes */

@@ -27,12 +27,6 @@ static bool is_read(const struct roe_swqe *wqe)
 	return wqe->opcode == IB_WR_RDMA_READ;
 }
 
-static bool is_atomic(const struct roe_swqe *wqe)
-{
-	return wqe->opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
-	       wqe->opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 static bool is_local(const struct roe_swqe *wqe)
 {
 	return wqe->opcode == IB_WR_LOCAL_INV || wqe->opcode == IB_WR_BIND_MW ||
@@ -50,8 +44,7 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
 	struct roe_sq *sq = &qp->sq;
 	struct roe_swqe *wqe = head(qp);
 
-	if (wqe->state == ROE_SWQE_ACTIVE && (is_read(wqe) || is_atomic(wqe)) &&
-	    qp->req.rd_out)
+	if (wqe->state == ROE_SWQE_ACTIVE && roe_swqe_is_query(wqe) && qp->req.rd_out)
 		qp->req.rd_out--;
 	if (roe_qp_is_ud(qp))
 		roe_ud_release(wqe);
@@ -215,7 +208,7 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 		return false;
 	if (wqe->opcode == IB_WR_LOCAL_INV && qp->sq.next != qp->sq.cons)
 		return false;
-	if ((is_read(wqe) || is_atomic(wqe)) && req->rd_out >= qp->attr.max_rd_atomic)
+	if (roe_swqe_is_query(wqe) && req->rd_out >= qp->attr.max_rd_atomic)
 		return false;
 	/* a message of 2^23 packets goes alone, the window keeps its PSNs apart */
 	return req->psn == req->una ||
@@ -224,11 +217,11 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 
 static enum ib_wc_status check_data(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 {
-	int access = is_read(wqe) || is_atomic(wqe) ? IB_ACCESS_LOCAL_WRITE : 0;
+	int access = roe_swqe_is_query(wqe) ? IB_ACCESS_LOCAL_WRITE : 0;
 
 	if (wqe->flags & IB_SEND_INLINE)
 		return IB_WC_SUCCESS;
-	if ((is_read(wqe) || is_atomic(wqe)) && !qp->attr.max_rd_atomic)
+	if (roe_swqe_is_query(wqe) && !qp->attr.max_rd_atomic)
 		return IB_WC_LOC_QP_OP_ERR;
 	/* its responses would fill half of the PSN space: 2 GiB at a path MTU of 256 */
 	if (is_read(wqe) && npsn >= ROE_PSN_SPAN)
@@ -241,7 +234,9 @@ static enum ib_wc_status check_data(struct roe_qp *qp, const struct roe_swqe *wq
 static bool start(struct roe_qp *qp, struct roe_swqe *wqe)
 {
 	struct roe_req *req = &qp->req;
-	u32 npsn = roe_psn_count(is_atomic(wqe) ? 0 : wqe->length, qp->mtu);
+	bool query = roe_swqe_is_query(wqe);
+	/* of these only a READ takes more than one */
+	u32 npsn = roe_psn_count(query && !is_read(wqe) ? 0 : wqe->length, qp->mtu);
 
 	if (!may_start(qp, wqe, npsn))
 		return false;
@@ -253,7 +248,7 @@ static bool start(struct roe_qp *qp, struct roe_swqe *wqe)
 	wqe->state = ROE_SWQE_ACTIVE;
 	req->wqe_psn = req->psn;
 	req->psn = roe_psn_add(req->psn, npsn);
-	if (is_read(wqe) || is_atomic(wqe)) {
+	if (query) {
 		req->rd_out++;
 		req->win_psn = req->psn;
 	}
@@ -345,17 +340,43 @@ static bool emit_data(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *t
 	return true;
 }
 
-/* A READ Request for what is still missing, or an ATOMIC. */
-static bool emit_read(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
+/* The fields that are not the same for all. */
+static void fill_query(struct roe_tx_pkt *pkt, const struct roe_swqe *wqe)
+{
+	switch (wqe->opcode) {
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+		pkt->p.swap_add = wqe->swap;
+		pkt->p.compare = wqe->compare_add;
+		break;
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		pkt->p.swap_add = wqe->compare_add;
+		pkt->p.compare = 0;
+		break;
+	case IB_WR_ATOMIC_WRITE:
+		memcpy(roe_tx_payload(pkt), wqe->atomic_data, sizeof(wqe->atomic_data));
+		break;
+	case IB_WR_FLUSH:
+		pkt->p.feth = wqe->feth;
+		break;
+	default:
+		break;
+	}
+}
+
+/* A READ Request for what is still missing, or one of those that take one packet. */
+static bool emit_query(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
 {
 	static const u8 op[] = {
 		[IB_WR_RDMA_READ] = ROE_OP_READ_REQ,
 		[IB_WR_ATOMIC_CMP_AND_SWP] = ROE_OP_CMP_SWAP,
 		[IB_WR_ATOMIC_FETCH_AND_ADD] = ROE_OP_FETCH_ADD,
+		[IB_WR_ATOMIC_WRITE] = ROE_OP_ATOMIC_WRITE,
+		[IB_WR_FLUSH] = ROE_OP_FLUSH,
 	};
+	u32 len = wqe->opcode == IB_WR_ATOMIC_WRITE ? sizeof(wqe->atomic_data) : 0;
 	struct roe_req *req = &qp->req;
 	u32 off = ((req->wqe_psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
-	struct roe_tx_pkt *pkt = roe_txb_add(txb, op[wqe->opcode], 0);
+	struct roe_tx_pkt *pkt = roe_txb_add(txb, op[wqe->opcode], len);
 
 	if (!pkt)
 		return false;
@@ -364,13 +385,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *t
 	pkt->p.rkey = wqe->rkey;
 	pkt->p.dmalen = wqe->length - off;
 	pkt->p.psn = req->wqe_psn;
-	if (wqe->opcode == IB_WR_ATOMIC_CMP_AND_SWP) {
-		pkt->p.swap_add = wqe->swap;
-		pkt->p.compare = wqe->compare_add;
-	} else {
-		pkt->p.swap_add = wqe->compare_add;
-		pkt->p.compare = 0;
-	}
+	fill_query(pkt, wqe);
 	req->wqe_psn = roe_psn_add(wqe->last_psn, 1);
 	return true;
 }
@@ -454,8 +469,8 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (roe_psn_diff(qp->req.wqe_psn, wqe->first_psn) < 0 ||
 	    roe_psn_diff(qp->req.wqe_psn, wqe->last_psn) > 0)
 		qp->req.wqe_psn = wqe->first_psn;
-	if (is_read(wqe) || is_atomic(wqe))
-		ok = emit_read(qp, wqe, txb);
+	if (roe_swqe_is_query(wqe))
+		ok = emit_query(qp, wqe, txb);
 	else
 		ok = window_open(qp) && emit_data(qp, wqe, txb);
 	if (!ok) {

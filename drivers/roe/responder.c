@@ -74,15 +74,40 @@ static bool in_sequence(const struct roe_resp *resp, u32 flags)
 	return resp->in_msg & flags;
 }
 
-static bool allowed(const struct roe_qp *qp, u32 flags)
+/* Rights that a placement type needs, of the QP and of the MR. */
+static u32 flush_access(u32 feth)
 {
+	return (feth & ROE_FETH_PLT_GLOBAL ? IB_ACCESS_FLUSH_GLOBAL : 0) |
+	       (feth & ROE_FETH_PLT_PERSISTENT ? IB_ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+static bool flush_allowed(const struct roe_qp *qp, u32 feth)
+{
+	u32 need = flush_access(feth);
+
+	/* a placement type must be named, and be one that we know */
+	return need && !(feth & ROE_FETH_PLT_MASK &
+			 ~(ROE_FETH_PLT_GLOBAL | ROE_FETH_PLT_PERSISTENT)) &&
+	       (qp->access & need) == need;
+}
+
+static bool allowed(const struct roe_qp *qp, const struct roe_pkt *p, u32 flags)
+{
+	switch (p->opcode & ROE_OP_MASK) {
+	case ROE_OP_FLUSH:
+		return flush_allowed(qp, p->feth);
+	case ROE_OP_ATOMIC_WRITE:
+		return qp->access & IB_ACCESS_REMOTE_WRITE;
+	default:
+		break;
+	}
 	if (flags & ROE_F_WRITE)
 		return qp->access & IB_ACCESS_REMOTE_WRITE;
 	if (flags & ROE_F_READ)
 		return qp->access & IB_ACCESS_REMOTE_READ;
 	if (flags & ROE_F_ATOMIC)
 		return qp->access & IB_ACCESS_REMOTE_ATOMIC;
-	return flags & ROE_F_SEND;	/* not FLUSH, not ATOMIC WRITE */
+	return flags & ROE_F_SEND;
 }
 
 /* The receive WQE for this packet; false: receiver not ready. */
@@ -211,6 +236,18 @@ static struct verdict do_read(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 	return ACCEPT;
 }
 
+/* @len bytes of payload, wherever they lie. */
+static void gather(const struct kvec *vec, u8 *dst, u32 len)
+{
+	for (; len; vec++) {
+		u32 n = min_t(size_t, len, vec->iov_len);
+
+		memcpy(dst, vec->iov_base, n);
+		dst += n;
+		len -= n;
+	}
+}
+
 /* Atomic against every other access of this CPU architecture's kind, so also ours. */
 static u64 execute_atomic(u64 *word, const struct roe_pkt *p)
 {
@@ -257,6 +294,86 @@ static struct verdict do_atomic(struct roe_qp *qp, const struct roe_pkt *p)
 	return v;
 }
 
+/* The answer without data: what was asked for is done. */
+static struct verdict answer_empty(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_rsrc *rs = take_slot(resp);
+
+	if (!rs)
+		return REFUSE(INV_REQ, SUCCESS);
+	rs->kind = ROE_RSRC_EMPTY;
+	rs->first_psn = p->psn;
+	rs->last_psn = p->psn;
+	rs->msn = roe_psn_add(resp->msn, 1);
+	answer(resp, rs, p->psn);
+	return ACCEPT;
+}
+
+/* One store of 8 bytes, behind all that was placed before it (wire.md 7). */
+static struct verdict atomic_write_on(struct roe_qp *qp, struct roe_mr *mr,
+				      const struct roe_rx_pkt *rx)
+{
+	u64 *word = roe_mr_word(mr, rx->p.va);
+	struct verdict v;
+	u64 value;
+
+	if (!word)
+		return REFUSE(REM_OP, SUCCESS);
+	v = answer_empty(qp, &rx->p);
+	if (v.syndrome)
+		return v;
+	gather(rx->vec, (u8 *)&value, sizeof(value));
+	smp_store_release(word, value);
+	return ACCEPT;
+}
+
+static struct verdict do_atomic_write(struct roe_qp *qp, const struct roe_rx_pkt *rx)
+{
+	const struct roe_pkt *p = &rx->p;
+	struct verdict v;
+	struct roe_mr *mr;
+
+	if (p->dmalen != sizeof(u64) || !IS_ALIGNED(p->va, sizeof(u64)))
+		return REFUSE(INV_REQ, SUCCESS);
+	mr = roe_mr_get_remote(qp, p->rkey, IB_ACCESS_REMOTE_WRITE, p->va, sizeof(u64));
+	if (!mr)
+		return REFUSE(REM_ACCESS, SUCCESS);
+	v = atomic_write_on(qp, mr, rx);
+	roe_mr_put(mr);
+	return v;
+}
+
+/* All of an MR: wherever it may begin, the key is what counts. */
+static u64 first_va(struct roe_qp *qp, u32 rkey)
+{
+	const struct roe_mr *mr = roe_mr_find(qp->keys, rkey);
+
+	return mr ? READ_ONCE(mr->iova) : 0;
+}
+
+/*
+ * Our stores are in caches that all CPUs and devices see: global visibility is
+ * their order. Persistence is not offered, so no MR has the right for it.
+ */
+static struct verdict do_flush(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	u32 sel = (p->feth & ROE_FETH_SEL_MASK) >> ROE_FETH_SEL_SHIFT;
+	bool whole = sel == ROE_FETH_SEL_MR;
+	struct roe_mr *mr;
+
+	if (sel > ROE_FETH_SEL_MR)
+		return REFUSE(INV_REQ, SUCCESS);
+	mr = roe_mr_get_remote(qp, p->rkey, flush_access(p->feth),
+			       whole ? first_va(qp, p->rkey) : p->va, whole ? 0 : p->dmalen);
+	if (!mr)
+		return REFUSE(REM_ACCESS, SUCCESS);
+	roe_mr_put(mr);
+	/* before the answer leaves: pairs with whoever acts on the completion */
+	smp_mb();
+	return answer_empty(qp, p);
+}
+
 /* A receive WQE is used up: SEND, or WRITE with immediate. */
 static void complete_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p,
 			  u32 flags)
@@ -289,6 +406,10 @@ static struct verdict execute(struct roe_qp *qp, const struct roe_rx_pkt *rx, u3
 		return do_write(qp, rx, flags);
 	if (flags & ROE_F_READ)
 		return do_read(qp, rx);
+	if ((rx->p.opcode & ROE_OP_MASK) == ROE_OP_FLUSH)
+		return do_flush(qp, &rx->p);
+	if ((rx->p.opcode & ROE_OP_MASK) == ROE_OP_ATOMIC_WRITE)
+		return do_atomic_write(qp, rx);
 	return do_atomic(qp, &rx->p);
 }
 
@@ -316,7 +437,7 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 	u32 flags = roe_opcode(rx->p.opcode)->flags;
 	struct verdict v;
 
-	if (!in_sequence(resp, flags) || !allowed(qp, flags)) {
+	if (!in_sequence(resp, flags) || !allowed(qp, &rx->p, flags)) {
 		refuse(qp, ctx, REFUSE(INV_REQ, REM_INV_REQ_ERR));
 		return;
 	}
@@ -370,9 +491,10 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_pkt *p)
 	answer(&qp->resp, rs, p->psn);
 }
 
-static void duplicate_atomic(struct roe_qp *qp, const struct roe_pkt *p)
+/* ATOMIC, ATOMIC WRITE and FLUSH: the answer again, the deed not. */
+static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
 {
-	struct roe_rsrc *rs = find_slot(&qp->resp, ROE_RSRC_ATOMIC, p->psn);
+	struct roe_rsrc *rs = find_slot(&qp->resp, kind, p->psn);
 
 	if (!rs)
 		return;
@@ -391,7 +513,9 @@ static void duplicate(struct roe_qp *qp, const struct roe_pkt *p)
 	if (flags & ROE_F_READ)
 		duplicate_read(qp, p);
 	else if (flags & ROE_F_ATOMIC)
-		duplicate_atomic(qp, p);
+		duplicate_once(qp, p, ROE_RSRC_ATOMIC);
+	else if (!(flags & (ROE_F_SEND | ROE_F_WRITE)))
+		duplicate_once(qp, p, ROE_RSRC_EMPTY);
 	else if (p->ackreq && !resp->ack_due)
 		owe(resp, roe_psn_add(resp->psn, -1), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
@@ -444,7 +568,7 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
 		return;
 	}
-	if (!allowed(qp, flags) || !have_rwqe(qp, flags) ||
+	if (!allowed(qp, &rx->p, flags) || !have_rwqe(qp, flags) ||
 	    !roe_opcode_len_ok(rx->p.opcode, rx->p.len, qp->mtu)) {
 		uc_refuse(qp, ctx, REFUSE(INV_REQ, SUCCESS));
 		return;
@@ -642,10 +766,10 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 
 	while (ok && roe_txb_room(txb)) {
 		rs = next_pending(resp);
-		if (rs && rs->kind == ROE_RSRC_READ)
-			ok = emit_read(qp, ctx, rs, txb);
-		else if (rs)
+		if (rs && rs->kind == ROE_RSRC_ATOMIC)
 			ok = emit_atomic(qp, rs, txb);
+		else if (rs)
+			ok = emit_read(qp, ctx, rs, txb);
 		else if (resp->ack_due)
 			ok = emit_ack(qp, ctx, txb);
 		else

@@ -73,8 +73,12 @@ struct roe_feth {
 } __packed;
 
 #define ROE_FETH_PLT_MASK	0x0f
+#define ROE_FETH_PLT_GLOBAL	0x01
+#define ROE_FETH_PLT_PERSISTENT	0x02
 #define ROE_FETH_SEL_SHIFT	4
 #define ROE_FETH_SEL_MASK	0x30
+#define ROE_FETH_SEL_RANGE	0
+#define ROE_FETH_SEL_MR		1
 
 /* Transport in BTH opcode b7-5, operation in b4-0. */
 #define ROE_XPORT_RC		0x00

@@ -12,7 +12,7 @@
 
 module_or_die
 topo_or_die topo_veth
-progs=${*:-mw mr}
+progs=${*:-mw mr rc_flush}
 for p in $progs; do
 	run_tap "$p, one device" 60 "$p" -d roe0
 done
