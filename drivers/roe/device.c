@@ -60,6 +60,8 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->sys_image_guid = ibdev->node_guid;
+	attr->vendor_id = ROE_VENDOR_ID;
+	attr->hw_ver = 1;
 	attr->max_mr_size = ~0ull;
 	attr->page_size_cap = ~(u64)(PAGE_SIZE - 1);
 	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_RC_RNR_NAK_GEN |

@@ -195,8 +195,19 @@ static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
 }
 
 /*
+ * The responses of READs in flight are bounded like request packets are: they
+ * stand in queues on the way back, and one loss has them all sent again. One READ
+ * may always go.
+ */
+static bool read_window_open(const struct roe_req *req, u32 npsn)
+{
+	return !req->rd_out || ((req->psn - req->una) & ROE_PSN_MASK) + npsn <= req->cwnd;
+}
+
+/*
  * May the WQE at next begin? Reasons to wait: SQD, a fence behind READs and
- * ATOMICs, max_rd_atomic, LOCAL_INV behind anything, PSNs running out.
+ * ATOMICs, max_rd_atomic, the window, LOCAL_INV behind anything, PSNs running
+ * out.
  */
 static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 {
@@ -208,7 +219,8 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 		return false;
 	if (wqe->opcode == IB_WR_LOCAL_INV && qp->sq.next != qp->sq.cons)
 		return false;
-	if (roe_swqe_is_query(wqe) && req->rd_out >= qp->attr.max_rd_atomic)
+	if (roe_swqe_is_query(wqe) &&
+	    (req->rd_out >= qp->attr.max_rd_atomic || !read_window_open(req, npsn)))
 		return false;
 	/* a message of 2^23 packets goes alone, the window keeps its PSNs apart */
 	return req->psn == req->una ||
