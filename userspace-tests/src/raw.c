@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* raw - see raw.h */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <endian.h>
+#include <fcntl.h>
+#include <netinet/ip.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include "raw.h"
+#include "rt.h"
+
+#define ROCE_PORT	4791
+#define PEER_PORT	0xc001
+#define HEADERS		(sizeof(struct iphdr) + sizeof(struct udphdr))
+
+static void put16(uint8_t *p, uint16_t v)
+{
+	v = htobe16(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+	v = htobe32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+	v = htobe64(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be32toh(v);
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be64toh(v);
+}
+
+static uint32_t crc32(uint32_t crc, const uint8_t *p, size_t len)
+{
+	int bit;
+
+	while (len--) {
+		crc ^= *p++;
+		for (bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+	}
+	return crc;
+}
+
+/*
+ * The ICRC of an IPv4 packet at @ip up to, not including, the ICRC: eight bytes
+ * of ones for the link header that is not there, TOS, TTL, both checksums and
+ * the fifth byte of the BTH as ones (IBTA annex A17.3.3).
+ */
+static uint32_t icrc(const uint8_t *ip, size_t len)
+{
+	uint8_t head[8 + HEADERS + 12];
+
+	memset(head, 0xff, 8);
+	memcpy(head + 8, ip, HEADERS + 12);
+	head[8 + 1] = 0xff;
+	head[8 + 8] = 0xff;
+	memset(head + 8 + 10, 0xff, 2);
+	memset(head + 8 + 26, 0xff, 2);
+	head[8 + HEADERS + 4] = 0xff;
+	return ~crc32(crc32(~0u, head, sizeof(head)), ip + HEADERS + 12,
+		      len - HEADERS - 12);
+}
+
+static int socket_in(const char *netns, int type, int protocol)
+{
+	char path[128];
+	int own, there, fd;
+
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	there = open(path, O_RDONLY | O_CLOEXEC);
+	if (own < 0 || there < 0 || setns(there, CLONE_NEWNET))
+		rt_die("namespace %s: %m", netns);
+	fd = socket(AF_INET, type | SOCK_CLOEXEC, protocol);
+	if (fd < 0 || setns(own, CLONE_NEWNET))
+		rt_die("socket in %s: %m", netns);
+	close(own);
+	close(there);
+	return fd;
+}
+
+void raw_open(struct raw_peer *peer, const char *netns, const char *local,
+	      const char *remote)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_port = htons(ROCE_PORT),
+	};
+
+	peer->ip_id = 1;
+	if (inet_pton(AF_INET, local, &peer->local) != 1 ||
+	    inet_pton(AF_INET, remote, &peer->remote) != 1)
+		rt_die("addresses %s, %s", local, remote);
+	peer->tx = socket_in(netns, SOCK_RAW, IPPROTO_RAW);
+	peer->rx = socket_in(netns, SOCK_DGRAM, 0);
+	if (bind(peer->rx, (struct sockaddr *)&sin, sizeof(sin)))
+		rt_die("bind port %d in %s: %m", ROCE_PORT, netns);
+}
+
+static void transmit(struct raw_peer *peer, const uint8_t *bytes, size_t len,
+		     uint32_t from, bool bad_icrc)
+{
+	uint8_t buf[HEADERS + RAW_MAX + 4];
+	struct iphdr ip = {
+		.version = 4,
+		.ihl = 5,
+		.tot_len = htons(HEADERS + len + 4),
+		.id = htons(peer->ip_id++ ?: peer->ip_id++),
+		.frag_off = htons(IP_DF),
+		.ttl = 64,
+		.protocol = IPPROTO_UDP,
+		.saddr = from,
+		.daddr = peer->remote,
+	};
+	struct udphdr udp = {
+		.source = htons(PEER_PORT),
+		.dest = htons(ROCE_PORT),
+		.len = htons(sizeof(udp) + len + 4),
+	};
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = peer->remote,
+	};
+	uint32_t crc;
+
+	memcpy(buf, &ip, sizeof(ip));
+	memcpy(buf + sizeof(ip), &udp, sizeof(udp));
+	/* a packet too short for a BTH has no ICRC worth the name */
+	memset(buf + HEADERS, 0, 12);
+	memcpy(buf + HEADERS, bytes, len);
+	crc = htole32(icrc(buf, HEADERS + (len < 12 ? 12 : len)) ^ bad_icrc);
+	memcpy(buf + HEADERS + len, &crc, sizeof(crc));
+	if (sendto(peer->tx, buf, HEADERS + len + 4, 0, (struct sockaddr *)&sin,
+		   sizeof(sin)) < 0)
+		rt_die("send %zu bytes: %m", len);
+}
+
+/* Extended headers after the BTH at @p; gives their length. */
+static size_t put_ext(uint8_t *p, const struct raw_pkt *k)
+{
+	switch (k->opcode & 0x1f) {
+	case RAW_WRITE_FIRST:
+	case RAW_WRITE_ONLY:
+	case RAW_WRITE_ONLY_IMM:
+	case RAW_READ_REQ:
+		put64(p, k->va);
+		put32(p + 8, k->rkey);
+		put32(p + 12, k->dmalen);
+		if ((k->opcode & 0x1f) != RAW_WRITE_ONLY_IMM)
+			return 16;
+		put32(p + 16, k->imm);
+		return 20;
+	case RAW_SEND_LAST_IMM:
+	case RAW_SEND_ONLY_IMM:
+	case RAW_WRITE_LAST_IMM:
+		put32(p, k->imm);
+		return 4;
+	case RAW_SEND_LAST_INV:
+	case RAW_SEND_ONLY_INV:
+		put32(p, k->rkey);
+		return 4;
+	case RAW_CMP_SWAP:
+	case RAW_FETCH_ADD:
+		put64(p, k->va);
+		put32(p + 8, k->rkey);
+		put64(p + 12, k->swap_add);
+		put64(p + 20, k->compare);
+		return 28;
+	case RAW_READ_FIRST:
+	case RAW_READ_LAST:
+	case RAW_READ_ONLY:
+	case RAW_ACK:
+	case RAW_ATOMIC_ACK:
+		put32(p, (uint32_t)k->syndrome << 24 | (k->msn & RAW_PSN_MASK));
+		if (k->opcode != RAW_ATOMIC_ACK)
+			return 4;
+		put64(p + 4, k->orig);
+		return 12;
+	default:
+		return 0;
+	}
+}
+
+void raw_send_from(struct raw_peer *peer, const struct raw_pkt *k, uint32_t from)
+{
+	uint8_t buf[RAW_MAX] = { k->opcode };
+	uint8_t pad = k->bad_pad ? 3 : -k->len & 3;
+	size_t off;
+
+	buf[1] = (k->flags & ~0x30) | pad << 4 | k->tver;
+	put16(buf + 2, k->pkey ?: 0xffff);
+	put32(buf + 4, k->qpn);
+	put32(buf + 8, (k->psn & RAW_PSN_MASK) | (k->ackreq ? RAW_ACKREQ : 0));
+	off = 12 + put_ext(buf + 12, k);
+	if (k->data)
+		memcpy(buf + off, k->data, k->len);
+	transmit(peer, buf, off + k->len + (-k->len & 3), from, k->bad_icrc);
+}
+
+void raw_send(struct raw_peer *peer, const struct raw_pkt *k)
+{
+	raw_send_from(peer, k, peer->local);
+}
+
+void raw_send_bytes(struct raw_peer *peer, const void *bytes, size_t len)
+{
+	transmit(peer, bytes, len, peer->local, false);
+}
+
+/* BTH and extended headers of @k from @p; gives their length. */
+static size_t get_headers(const uint8_t *p, struct raw_pkt *k)
+{
+	const uint8_t *x = p + 12;
+
+	memset(k, 0, sizeof(*k));
+	k->opcode = p[0];
+	k->flags = p[1];
+	k->pkey = p[2] << 8 | p[3];
+	k->qpn = get32(p + 4) & RAW_PSN_MASK;
+	k->ackreq = get32(p + 8) & RAW_ACKREQ;
+	k->psn = get32(p + 8) & RAW_PSN_MASK;
+	switch (k->opcode) {
+	case RAW_WRITE_FIRST:
+	case RAW_WRITE_ONLY:
+	case RAW_WRITE_ONLY_IMM:
+	case RAW_READ_REQ:
+		k->va = get64(x);
+		k->rkey = get32(x + 8);
+		k->dmalen = get32(x + 12);
+		if (k->opcode != RAW_WRITE_ONLY_IMM)
+			return 28;
+		k->imm = get32(x + 16);
+		return 32;
+	case RAW_SEND_LAST_IMM:
+	case RAW_SEND_ONLY_IMM:
+	case RAW_WRITE_LAST_IMM:
+		k->imm = get32(x);
+		return 16;
+	case RAW_SEND_LAST_INV:
+	case RAW_SEND_ONLY_INV:
+		k->rkey = get32(x);
+		return 16;
+	case RAW_CMP_SWAP:
+	case RAW_FETCH_ADD:
+		k->va = get64(x);
+		k->rkey = get32(x + 8);
+		k->swap_add = get64(x + 12);
+		k->compare = get64(x + 20);
+		return 40;
+	case RAW_READ_FIRST:
+	case RAW_READ_LAST:
+	case RAW_READ_ONLY:
+	case RAW_ACK:
+	case RAW_ATOMIC_ACK:
+		k->syndrome = x[0];
+		k->msn = get32(x) & RAW_PSN_MASK;
+		if (k->opcode != RAW_ATOMIC_ACK)
+			return 16;
+		k->orig = get64(x + 4);
+		return 24;
+	default:
+		return 12;
+	}
+}
+
+bool raw_recv(struct raw_peer *peer, struct raw_pkt *k, int ms)
+{
+	static uint8_t buf[65536];
+	struct pollfd pfd = { .fd = peer->rx, .events = POLLIN };
+	size_t hdr;
+	ssize_t n;
+
+	if (poll(&pfd, 1, ms) <= 0)
+		return false;
+	n = recv(peer->rx, buf, sizeof(buf), 0);
+	if (n < 16)
+		rt_die("received %zd bytes: %m", n);
+	hdr = get_headers(buf, k);
+	if (hdr + 4 > n)
+		rt_die("opcode %#x in %zd bytes", k->opcode, n);
+	k->data = buf + hdr;
+	k->len = n - hdr - 4 - (k->flags >> 4 & 3);
+	return true;
+}

@@ -1,0 +1,928 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * rc_wire - RC as seen from the wire: a peer made of raw sockets sends what a
+ * NIC would send, what it must not send, and noise; each answer is compared
+ * with what IBTA 9.7 and 9.9 ask for.
+ *
+ * usage: rc_wire -d DEV -g GID [-s SEED] NETNS PEER-ADDRESS OWN-ADDRESS
+ *
+ * DEV's GID belongs to OWN-ADDRESS; PEER-ADDRESS is in the network namespace
+ * NETNS, where nobody else uses UDP port 4791. Output: TAP. Exit: 0 all ok.
+ */
+#include <arpa/inet.h>
+#include "raw.h"
+#include "rt.h"
+
+#define PEER_QPN	0x123456
+#define PMTU		1024
+#define BUF		(64 * 1024)
+#define GUARD		4096
+#define QUIET_MS	60
+#define SEED		7
+
+static struct raw_peer peer;
+static struct rt_dev *dev;
+static struct rt_qp q;
+static struct rt_buf buf;		/* guard, BUF bytes with an MR, guard */
+static struct ibv_mr *mr;
+static union ibv_gid peer_gid;
+static uint8_t pattern[BUF];
+
+/* ---- the fixture ---- */
+
+static void fresh(void)
+{
+	struct rt_opt opt = rt_defaults;
+	struct raw_pkt k;
+
+	if (q.qp) {
+		rt_drain_events(dev);
+		rt_qp_destroy(&q);
+	}
+	opt.mtu = IBV_MTU_1024;
+	opt.retry_cnt = 1;
+	opt.rnr_retry = 1;
+	opt.timeout = 16;
+	if (rt_qp_create(&q, dev, &opt) || rt_to_init(&q) ||
+	    rt_to_rtr(&q, &peer_gid, PEER_QPN) || rt_to_rts(&q))
+		rt_die("QP to RTS: %m");
+	while (raw_recv(&peer, &k, 0))
+		;
+	memset(buf.p, 0xee, buf.len);
+}
+
+static struct raw_pkt pkt(uint8_t opcode, int dpsn)
+{
+	return (struct raw_pkt) {
+		.opcode = opcode,
+		.ackreq = true,
+		.qpn = q.qp->qp_num,
+		.psn = RT_FIRST_PSN + dpsn,
+		.va = (uintptr_t)mr->addr,
+		.rkey = mr->rkey,
+		.data = pattern,
+	};
+}
+
+static void send_op(uint8_t opcode, int dpsn, size_t len)
+{
+	struct raw_pkt k = pkt(opcode, dpsn);
+
+	k.len = len;
+	k.dmalen = len;
+	raw_send(&peer, &k);
+}
+
+static bool expect_ack(uint8_t syndrome, int dpsn, uint32_t msn)
+{
+	struct raw_pkt k;
+
+	return RT_CHECK(raw_recv(&peer, &k, rt_timeout_ms)) &&
+	       RT_EQ(k.opcode, RAW_ACK) & RT_EQ(k.syndrome, syndrome) &
+	       RT_EQ(k.psn, (RT_FIRST_PSN + dpsn) & RAW_PSN_MASK) &
+	       RT_EQ(k.msn, msn) & RT_EQ(k.qpn, PEER_QPN);
+}
+
+#define ACK	0x1f
+#define NAK_SEQ	0x60
+#define NAK_INV	0x61
+#define NAK_ACC	0x62
+#define NAK_OP	0x63
+#define RNR	0x21		/* min_rnr_timer of rt_defaults */
+
+static bool silence(void)
+{
+	struct raw_pkt k;
+
+	if (!raw_recv(&peer, &k, QUIET_MS))
+		return true;
+	rt_diag("unexpected opcode %#x syndrome %#x psn %#x", k.opcode, k.syndrome, k.psn);
+	return false;
+}
+
+static bool alive(void)
+{
+	return RT_EQ(rt_state(&q), IBV_QPS_RTS);
+}
+
+static bool dead(void)
+{
+	return RT_CHECK(rt_wait_state(&q, IBV_QPS_ERR));
+}
+
+static bool recv_at(uint64_t id, size_t off, size_t len)
+{
+	return RT_EQ(rt_post_recv(&q, id, &buf, GUARD + off, len), 0);
+}
+
+static bool got(uint64_t id, size_t len)
+{
+	struct ibv_wc wc;
+
+	return RT_CHECK(rt_expect(q.rcq, id, IBV_WC_SUCCESS, &wc)) &&
+	       RT_EQ(wc.byte_len, len);
+}
+
+static bool no_completion(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	return RT_EQ(ibv_poll_cq(cq, 1, &wc), 0);
+}
+
+static bool holds(size_t off, size_t len)
+{
+	return RT_CHECK(!memcmp(buf.p + GUARD + off, pattern, len));
+}
+
+/* Nobody wrote outside the MR. */
+static bool guards(void)
+{
+	size_t i;
+
+	for (i = 0; i < GUARD; i++)
+		if (buf.p[i] != 0xee || buf.p[GUARD + BUF + i] != 0xee)
+			return RT_CHECK(!"guard bytes intact");
+	return true;
+}
+
+/* ---- the responder ---- */
+
+static bool send_only(void)
+{
+	fresh();
+	recv_at(1, 0, 4096);
+	send_op(RAW_SEND_ONLY, 0, 777);
+	return expect_ack(ACK, 0, 1) && got(1, 777) && holds(0, 777) && alive();
+}
+
+static bool send_three_parts(void)
+{
+	fresh();
+	recv_at(1, 0, 4096);
+	send_op(RAW_SEND_FIRST, 0, PMTU);
+	if (!expect_ack(ACK, 0, 0))
+		return false;
+	send_op(RAW_SEND_MIDDLE, 1, PMTU);
+	if (!expect_ack(ACK, 1, 0) || !no_completion(q.rcq))
+		return false;
+	send_op(RAW_SEND_LAST, 2, 3);
+	return expect_ack(ACK, 2, 1) && got(1, 2 * PMTU + 3) && alive();
+}
+
+static bool gap(void)
+{
+	fresh();
+	recv_at(1, 0, 4096);
+	send_op(RAW_SEND_ONLY, 1, 8);
+	if (!expect_ack(NAK_SEQ, 0, 0))
+		return false;
+	send_op(RAW_SEND_ONLY, 2, 8);
+	if (!silence())
+		return false;
+	send_op(RAW_SEND_ONLY, 0, 8);
+	return expect_ack(ACK, 0, 1) && got(1, 8) && alive();
+}
+
+static bool duplicate_send(void)
+{
+	fresh();
+	recv_at(1, 0, 4096);
+	recv_at(2, 4096, 4096);
+	send_op(RAW_SEND_ONLY, 0, 8);
+	send_op(RAW_SEND_ONLY, 0, 8);
+	return expect_ack(ACK, 0, 1) && expect_ack(ACK, 0, 1) && got(1, 8) &&
+	       no_completion(q.rcq) && alive();
+}
+
+static bool duplicate_far(void)
+{
+	fresh();
+	recv_at(1, 0, 4096);
+	send_op(RAW_SEND_ONLY, -0x7fffff, 8);
+	return expect_ack(ACK, -1, 0) && no_completion(q.rcq) && alive();
+}
+
+static bool not_ready(void)
+{
+	fresh();
+	send_op(RAW_SEND_ONLY, 0, 8);
+	if (!expect_ack(RNR, 0, 0))
+		return false;
+	send_op(RAW_SEND_ONLY, 1, 8);
+	if (!silence())
+		return false;
+	recv_at(1, 0, 64);
+	send_op(RAW_SEND_ONLY, 0, 8);
+	return expect_ack(ACK, 0, 1) && got(1, 8) && alive();
+}
+
+static bool write_imm_not_ready(void)
+{
+	fresh();
+	send_op(RAW_WRITE_ONLY_IMM, 0, 8);
+	return expect_ack(RNR, 0, 0) && RT_EQ(buf.p[GUARD], 0xee) && alive();
+}
+
+static bool refused(uint8_t syndrome)
+{
+	return expect_ack(syndrome, 0, 0) && dead() && guards();
+}
+
+static bool middle_first(void)
+{
+	fresh();
+	recv_at(1, 0, 4096);
+	send_op(RAW_SEND_MIDDLE, 0, PMTU);
+	return refused(NAK_INV);
+}
+
+static bool read_in_message(void)
+{
+	struct raw_pkt k;
+
+	fresh();
+	recv_at(1, 0, 4096);
+	send_op(RAW_SEND_FIRST, 0, PMTU);
+	if (!expect_ack(ACK, 0, 0))
+		return false;
+	k = pkt(RAW_READ_REQ, 1);
+	k.dmalen = 8;
+	raw_send(&peer, &k);
+	return expect_ack(NAK_INV, 1, 0) && dead();
+}
+
+static bool reserved_opcodes(void)
+{
+	static const uint8_t ops[] = { 0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f };
+	bool ok = true;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		fresh();
+		send_op(ops[i], 0, 32);
+		if (!refused(NAK_INV)) {
+			rt_diag("opcode %#x", ops[i]);
+			ok = false;
+		}
+	}
+	return ok;
+}
+
+static bool other_transports(void)
+{
+	unsigned int op;
+	bool ok = true;
+
+	fresh();
+	recv_at(1, 0, 4096);
+	for (op = 0x20; op < 0x100; op++)
+		send_op(op, 0, 64);
+	ok = silence() && no_completion(q.rcq) && alive();
+	send_op(RAW_SEND_ONLY, 0, 8);
+	return ok & expect_ack(ACK, 0, 1);
+}
+
+static bool bad_lengths(void)
+{
+	static const struct {
+		uint8_t opcode;
+		uint32_t len, dmalen;
+	} rows[] = {
+		{ RAW_SEND_FIRST, PMTU - 4, 0 },
+		{ RAW_SEND_ONLY, PMTU + 4, 0 },
+		{ RAW_WRITE_FIRST, PMTU - 4, 2 * PMTU },
+		{ RAW_WRITE_ONLY, PMTU + 4, PMTU + 4 },
+		{ RAW_WRITE_ONLY, 16, 20 },
+		{ RAW_WRITE_ONLY, 16, 12 },
+		{ RAW_WRITE_ONLY, 0, 4 },
+		{ RAW_WRITE_FIRST, PMTU, 0x80000001 },
+		{ RAW_READ_REQ, 0, 0x80000001 },
+		{ RAW_READ_REQ, 4, 4 },
+	};
+	bool ok = true;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct raw_pkt k;
+
+		fresh();
+		recv_at(1, 0, 4096);
+		k = pkt(rows[i].opcode, 0);
+		k.len = rows[i].len;
+		k.dmalen = rows[i].dmalen;
+		raw_send(&peer, &k);
+		if (!refused(NAK_INV)) {
+			rt_diag("row %zu", i);
+			ok = false;
+		}
+	}
+	return ok;
+}
+
+static bool keys_and_ranges(void)
+{
+	uint64_t va = (uintptr_t)mr->addr;
+	const struct {
+		uint64_t va;
+		uint32_t rkey, len;
+	} rows[] = {
+		{ va, mr->rkey ^ 1, 8 },
+		{ va, mr->rkey + 0x100, 8 },
+		{ va, 0, 8 },
+		{ va, ~0u, 8 },
+		{ va - 1, mr->rkey, 8 },
+		{ va + BUF - 7, mr->rkey, 8 },
+		{ va + BUF, mr->rkey, 1 },
+		{ 0, mr->rkey, 8 },
+		{ ~0ull, mr->rkey, 8 },
+		{ ~0ull - 7, mr->rkey, 64 },
+		{ va + (1ull << 63), mr->rkey, 8 },
+	};
+	static const uint8_t ops[] = { RAW_WRITE_ONLY, RAW_READ_REQ };
+	bool ok = true;
+	size_t i, j;
+
+	for (j = 0; j < ARRAY_SIZE(ops); j++) {
+		for (i = 0; i < ARRAY_SIZE(rows); i++) {
+			struct raw_pkt k;
+
+			fresh();
+			k = pkt(ops[j], 0);
+			k.va = rows[i].va;
+			k.rkey = rows[i].rkey;
+			k.dmalen = rows[i].len;
+			k.len = ops[j] == RAW_WRITE_ONLY ? rows[i].len : 0;
+			raw_send(&peer, &k);
+			if (!refused(NAK_ACC)) {
+				rt_diag("opcode %#x row %zu", ops[j], i);
+				ok = false;
+			}
+		}
+	}
+	return ok;
+}
+
+/* The whole range is proved before the first byte is written (R5). */
+static bool first_beyond_the_range(void)
+{
+	struct raw_pkt k;
+
+	fresh();
+	k = pkt(RAW_WRITE_FIRST, 0);
+	k.len = PMTU;
+	k.dmalen = BUF + 1;
+	raw_send(&peer, &k);
+	return refused(NAK_ACC) && RT_EQ(buf.p[GUARD], 0xee);
+}
+
+static bool zero_length_without_key(void)
+{
+	struct raw_pkt k;
+
+	fresh();
+	k = pkt(RAW_WRITE_ONLY, 0);
+	k.rkey = 0;
+	k.va = ~0ull;
+	raw_send(&peer, &k);
+	if (!expect_ack(ACK, 0, 1))
+		return false;
+	k = pkt(RAW_READ_REQ, 1);
+	k.rkey = 0;
+	k.va = ~0ull;
+	raw_send(&peer, &k);
+	return RT_CHECK(raw_recv(&peer, &k, rt_timeout_ms)) &&
+	       RT_EQ(k.opcode, RAW_READ_ONLY) & RT_EQ(k.len, 0) && alive();
+}
+
+static bool write_parts(void)
+{
+	struct raw_pkt k;
+
+	fresh();
+	k = pkt(RAW_WRITE_FIRST, 0);
+	k.ackreq = false;
+	k.len = PMTU;
+	k.dmalen = 2 * PMTU + 5;
+	raw_send(&peer, &k);
+	k.opcode = RAW_WRITE_MIDDLE;
+	k.psn++;
+	k.data = pattern + PMTU;
+	raw_send(&peer, &k);
+	k.opcode = RAW_WRITE_LAST;
+	k.psn++;
+	k.ackreq = true;
+	k.data = pattern + 2 * PMTU;
+	k.len = 5;
+	raw_send(&peer, &k);
+	return expect_ack(ACK, 2, 1) && holds(0, 2 * PMTU + 5) &&
+	       RT_EQ(buf.p[GUARD + 2 * PMTU + 5], 0xee) && alive();
+}
+
+/* Responses of a READ of 2.5 PMTU from @off on (in PMTUs), PSNs from @off. */
+static bool expect_read(unsigned int off)
+{
+	static const uint8_t ops[] = { RAW_READ_FIRST, RAW_READ_MIDDLE, RAW_READ_LAST };
+	unsigned int i;
+	bool ok = true;
+
+	for (i = off; ok && i < 3; i++) {
+		struct raw_pkt k;
+		size_t len = i < 2 ? PMTU : PMTU / 2;
+
+		ok = RT_CHECK(raw_recv(&peer, &k, rt_timeout_ms)) &&
+		     RT_EQ(k.opcode, i == off && i < 2 ? RAW_READ_FIRST : ops[i]) &
+		     RT_EQ(k.psn, (RT_FIRST_PSN + i) & RAW_PSN_MASK) & RT_EQ(k.len, len) &&
+		     RT_CHECK(!memcmp(k.data, pattern + i * PMTU, len));
+	}
+	return ok;
+}
+
+static struct raw_pkt read_req(unsigned int off)
+{
+	struct raw_pkt k = pkt(RAW_READ_REQ, off);
+
+	k.va += off * PMTU;
+	k.dmalen = 5 * PMTU / 2 - off * PMTU;
+	return k;
+}
+
+static bool read_and_again(void)
+{
+	struct raw_pkt k;
+
+	fresh();
+	memcpy(buf.p + GUARD, pattern, BUF);
+	k = read_req(0);
+	raw_send(&peer, &k);
+	if (!expect_read(0))
+		return false;
+	raw_send(&peer, &k);		/* all of it, lost on the way back */
+	if (!expect_read(0))
+		return false;
+	k = read_req(1);		/* from the middle */
+	raw_send(&peer, &k);
+	if (!expect_read(1))
+		return false;
+	k = read_req(1);		/* not what was asked for: silence, no NAK */
+	k.rkey ^= 1;
+	raw_send(&peer, &k);
+	k = read_req(1);
+	k.va += 4;
+	raw_send(&peer, &k);
+	k = read_req(1);
+	k.dmalen = BUF;
+	raw_send(&peer, &k);
+	return silence() && alive();
+}
+
+static bool atomics(void)
+{
+	uint64_t *word = (uint64_t *)(buf.p + GUARD);
+	struct raw_pkt k, r;
+
+	fresh();
+	*word = 40;
+	k = pkt(RAW_FETCH_ADD, 0);
+	k.swap_add = 2;
+	raw_send(&peer, &k);
+	if (!RT_CHECK(raw_recv(&peer, &r, rt_timeout_ms)) || !RT_EQ(r.orig, 40) ||
+	    !RT_EQ(*word, 42))
+		return false;
+	*word = 7;
+	raw_send(&peer, &k);		/* the answer was lost: the same answer, no second add */
+	if (!RT_CHECK(raw_recv(&peer, &r, rt_timeout_ms)) || !RT_EQ(r.orig, 40) ||
+	    !RT_EQ(*word, 7))
+		return false;
+	k = pkt(RAW_CMP_SWAP, 1);
+	k.compare = 7;
+	k.swap_add = 99;
+	raw_send(&peer, &k);
+	if (!RT_CHECK(raw_recv(&peer, &r, rt_timeout_ms)) || !RT_EQ(r.orig, 7) ||
+	    !RT_EQ(r.opcode, RAW_ATOMIC_ACK) || !RT_EQ(*word, 99) || !alive())
+		return false;
+	fresh();
+	k = pkt(RAW_FETCH_ADD, 0);
+	k.va += 4;
+	raw_send(&peer, &k);
+	return refused(NAK_INV);
+}
+
+/* READs beyond max_dest_rd_atomic need not be served; memory must not grow. */
+static bool many_reads(void)
+{
+	struct raw_pkt k;
+	int i;
+
+	fresh();
+	for (i = 0; i < 200; i++) {
+		k = pkt(RAW_READ_REQ, i);
+		k.dmalen = 4;
+		raw_send(&peer, &k);
+	}
+	for (i = 0; i < 200; i++)
+		if (!RT_CHECK(raw_recv(&peer, &k, rt_timeout_ms)) ||
+		    !RT_EQ(k.psn, (RT_FIRST_PSN + i) & RAW_PSN_MASK))
+			return false;
+	return alive();
+}
+
+static bool recv_too_short(void)
+{
+	struct ibv_wc wc;
+
+	fresh();
+	recv_at(1, 0, 100);
+	send_op(RAW_SEND_ONLY, 0, 101);
+	return RT_CHECK(rt_expect(q.rcq, 1, IBV_WC_LOC_LEN_ERR, &wc)) && refused(NAK_INV) &&
+	       RT_EQ(buf.p[GUARD + 100], 0xee);
+}
+
+/* ---- what never reaches the protocol ---- */
+
+static bool dropped_silently(void)
+{
+	struct raw_pkt k;
+
+	fresh();
+	recv_at(1, 0, 4096);
+	k = pkt(RAW_SEND_ONLY, 0);
+	k.len = 8;
+	k.bad_icrc = true;
+	raw_send(&peer, &k);
+	k.bad_icrc = false;
+	k.tver = 1;
+	raw_send(&peer, &k);
+	k.tver = 0;
+	k.pkey = 0x1234;
+	raw_send(&peer, &k);
+	k.pkey = 0x8000;
+	raw_send(&peer, &k);
+	k.pkey = 0;
+	k.qpn = q.qp->qp_num + 77;
+	raw_send(&peer, &k);
+	k.qpn = 0;
+	raw_send(&peer, &k);
+	k.qpn = 0xffffff;
+	raw_send(&peer, &k);
+	k.qpn = q.qp->qp_num;
+	raw_send_from(&peer, &k, peer.local + htonl(1));
+	if (!silence() || !no_completion(q.rcq) || !alive())
+		return false;
+	/* of a limited member: taken */
+	k.pkey = 0x7fff;
+	raw_send(&peer, &k);
+	return expect_ack(ACK, 0, 1) && got(1, 8);
+}
+
+static bool responses_unasked_for(void)
+{
+	static const uint8_t syndromes[] = { ACK, 0x00, RNR, NAK_SEQ, NAK_INV, NAK_ACC, NAK_OP,
+					     0x40, 0x7f, 0x80, 0xff };
+	struct raw_pkt k;
+	size_t i;
+	int d;
+
+	fresh();
+	for (i = 0; i < ARRAY_SIZE(syndromes); i++) {
+		for (d = -2; d < 3; d++) {
+			k = pkt(RAW_ACK, d);
+			k.syndrome = syndromes[i];
+			raw_send(&peer, &k);
+			k.opcode = RAW_READ_ONLY;
+			k.len = 8;
+			raw_send(&peer, &k);
+			k.len = 0;
+			k.opcode = RAW_ATOMIC_ACK;
+			raw_send(&peer, &k);
+		}
+	}
+	return silence() && no_completion(q.scq) && alive() && guards();
+}
+
+/* Every opcode with every short length, and every packet cut anywhere. */
+static bool every_length(void)
+{
+	uint8_t bytes[64];
+	unsigned int op, len;
+
+	for (op = 0; op < 256; op++) {
+		fresh();
+		recv_at(1, 0, 4096);
+		for (len = 0; len <= sizeof(bytes); len++) {
+			memset(bytes, 0, sizeof(bytes));
+			bytes[0] = op;
+			bytes[1] = len & 1 ? 0x30 : 0;
+			bytes[2] = bytes[3] = 0xff;
+			bytes[5] = q.qp->qp_num >> 16;
+			bytes[6] = q.qp->qp_num >> 8;
+			bytes[7] = q.qp->qp_num;
+			bytes[9] = (RT_FIRST_PSN >> 16) & 0xff;
+			bytes[10] = (RT_FIRST_PSN >> 8) & 0xff;
+			bytes[11] = RT_FIRST_PSN & 0xff;
+			raw_send_bytes(&peer, bytes, len);
+		}
+	}
+	return guards();
+}
+
+static bool noise(uint64_t seed)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < 400; i++) {
+		fresh();
+		recv_at(1, 0, rt_rand(&seed) % 5000);
+		recv_at(2, 8192, rt_rand(&seed) % 5000);
+		for (j = 0; j < 40; j++) {
+			uint64_t r = rt_rand(&seed);
+			struct raw_pkt k = pkt(r & 0x1f, (int)(r >> 5 & 7) - 2);
+
+			if (!(r >> 8 & 31))
+				k.opcode = r >> 16;
+			k.ackreq = r >> 9 & 1;
+			k.flags = r >> 24;
+			k.bad_pad = !(r >> 32 & 15);
+			k.va += (int)(rt_rand(&seed) % (3 * BUF)) - BUF;
+			k.rkey ^= (r >> 36 & 7) ? 0 : rt_rand(&seed);
+			k.len = r >> 40 & 1 ? PMTU : rt_rand(&seed) % 1100;
+			k.dmalen = r >> 41 & 1 ? k.len : rt_rand(&seed) % (2 * BUF);
+			k.syndrome = r >> 44;
+			k.msn = r >> 50;
+			raw_send(&peer, &k);
+		}
+		if (!guards())
+			return false;
+	}
+	return true;
+}
+
+/* ---- the requester ---- */
+
+static struct ibv_sge sge_at(size_t off, uint32_t len)
+{
+	return (struct ibv_sge) {
+		.addr = (uintptr_t)buf.p + GUARD + off,
+		.length = len,
+		.lkey = buf.mr->lkey,
+	};
+}
+
+static bool post(enum ibv_wr_opcode op, uint32_t len)
+{
+	struct ibv_sge sge = sge_at(0, len);
+	struct ibv_send_wr wr = rt_wr(5, op, IBV_SEND_SIGNALED, &sge, 1);
+
+	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = 0x1000;
+		wr.wr.atomic.rkey = 0xabcd;
+		wr.wr.atomic.compare_add = 3;
+	} else {
+		wr.wr.rdma.remote_addr = 0x1000;
+		wr.wr.rdma.rkey = 0xabcd;
+	}
+	return RT_EQ(rt_post(&q, &wr), 0);
+}
+
+static bool next_is(uint8_t opcode, int dpsn, struct raw_pkt *k)
+{
+	return RT_CHECK(raw_recv(&peer, k, rt_timeout_ms)) &&
+	       RT_EQ(k->opcode, opcode) &
+	       RT_EQ(k->psn, (RT_FIRST_PSN + dpsn) & RAW_PSN_MASK);
+}
+
+static void answer(uint8_t syndrome, int dpsn)
+{
+	struct raw_pkt k = pkt(RAW_ACK, dpsn);
+
+	k.syndrome = syndrome;
+	k.len = 0;
+	raw_send(&peer, &k);
+}
+
+static bool write_on_the_wire(void)
+{
+	struct raw_pkt k;
+	struct ibv_wc wc;
+
+	fresh();
+	memcpy(buf.p + GUARD, pattern, BUF);
+	if (!post(IBV_WR_RDMA_WRITE, 2 * PMTU + 5) ||
+	    !next_is(RAW_WRITE_FIRST, 0, &k) ||
+	    !(RT_EQ(k.va, 0x1000) & RT_EQ(k.rkey, 0xabcd) & RT_EQ(k.dmalen, 2 * PMTU + 5) &
+	      RT_EQ(k.len, PMTU)) ||
+	    !next_is(RAW_WRITE_MIDDLE, 1, &k) || !next_is(RAW_WRITE_LAST, 2, &k) ||
+	    !(RT_EQ(k.len, 5) & RT_EQ(k.ackreq, true)) ||
+	    !RT_CHECK(!memcmp(k.data, pattern + 2 * PMTU, 5)))
+		return false;
+	answer(ACK, 2);
+	return RT_CHECK(rt_expect(q.scq, 5, IBV_WC_SUCCESS, &wc)) && alive();
+}
+
+static bool resend_after_nak(void)
+{
+	struct raw_pkt k;
+	struct ibv_wc wc;
+
+	fresh();
+	if (!post(IBV_WR_RDMA_WRITE, 3 * PMTU) || !next_is(RAW_WRITE_FIRST, 0, &k) ||
+	    !next_is(RAW_WRITE_MIDDLE, 1, &k) || !next_is(RAW_WRITE_LAST, 2, &k))
+		return false;
+	answer(NAK_SEQ, 1);		/* 0 arrived, 1 is missing */
+	if (!next_is(RAW_WRITE_MIDDLE, 1, &k) || !next_is(RAW_WRITE_LAST, 2, &k))
+		return false;
+	answer(ACK, 2);
+	return RT_CHECK(rt_expect(q.scq, 5, IBV_WC_SUCCESS, &wc)) && alive();
+}
+
+static bool resend_after_rnr(void)
+{
+	struct raw_pkt k;
+	struct ibv_wc wc;
+
+	fresh();
+	if (!post(IBV_WR_SEND, 8) || !next_is(RAW_SEND_ONLY, 0, &k))
+		return false;
+	answer(0x20 | 20, 0);		/* 10.24 ms */
+	if (!next_is(RAW_SEND_ONLY, 0, &k))
+		return false;
+	answer(ACK, 0);
+	return RT_CHECK(rt_expect(q.scq, 5, IBV_WC_SUCCESS, &wc)) && alive();
+}
+
+static bool naks_end_it(void)
+{
+	static const struct {
+		uint8_t syndrome;
+		enum ibv_wc_status status;
+	} rows[] = {
+		{ NAK_INV, IBV_WC_REM_INV_REQ_ERR },
+		{ NAK_ACC, IBV_WC_REM_ACCESS_ERR },
+		{ NAK_OP, IBV_WC_REM_OP_ERR },
+	};
+	struct ibv_wc wc;
+	struct raw_pkt k;
+	bool ok = true;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		fresh();
+		ok &= post(IBV_WR_RDMA_WRITE, 8) && post(IBV_WR_RDMA_WRITE, 8) &&
+		      next_is(RAW_WRITE_ONLY, 0, &k);
+		answer(rows[i].syndrome, 0);
+		ok &= RT_CHECK(rt_expect(q.scq, 5, rows[i].status, &wc)) &&
+		      RT_CHECK(rt_expect(q.scq, 5, IBV_WC_WR_FLUSH_ERR, &wc)) && dead();
+	}
+	return ok;
+}
+
+static bool retries_end(void)
+{
+	struct ibv_wc wc;
+
+	fresh();
+	return post(IBV_WR_RDMA_WRITE, 8) &&
+	       RT_CHECK(rt_expect(q.scq, 5, IBV_WC_RETRY_EXC_ERR, &wc)) && dead();
+}
+
+/* An ACK never completes a READ; what comes after a lost response asks again. */
+static bool read_with_losses(void)
+{
+	struct raw_pkt k, r;
+	struct ibv_wc wc;
+
+	fresh();
+	if (!post(IBV_WR_RDMA_READ, 2 * PMTU) || !next_is(RAW_READ_REQ, 0, &k) ||
+	    !(RT_EQ(k.va, 0x1000) & RT_EQ(k.dmalen, 2 * PMTU)))
+		return false;
+	r = pkt(RAW_READ_FIRST, 0);
+	r.syndrome = ACK;
+	r.len = PMTU;
+	raw_send(&peer, &r);
+	answer(ACK, 1);
+	if (!next_is(RAW_READ_REQ, 1, &k) ||
+	    !(RT_EQ(k.va, 0x1000 + PMTU) & RT_EQ(k.dmalen, PMTU)) || !no_completion(q.scq))
+		return false;
+	r = pkt(RAW_READ_ONLY, 1);
+	r.syndrome = ACK;
+	r.len = PMTU;
+	r.data = pattern + PMTU;
+	raw_send(&peer, &r);
+	return RT_CHECK(rt_expect(q.scq, 5, IBV_WC_SUCCESS, &wc)) && holds(0, 2 * PMTU) && alive();
+}
+
+static bool bad_read_responses(void)
+{
+	static const struct {
+		uint8_t opcode;
+		size_t len;
+	} rows[] = {
+		{ RAW_READ_ONLY, PMTU },	/* 2 PMTU were asked for */
+		{ RAW_READ_FIRST, PMTU - 4 },
+		{ RAW_READ_LAST, PMTU },
+		{ RAW_ATOMIC_ACK, 0 },
+	};
+	struct raw_pkt k, r;
+	struct ibv_wc wc;
+	bool ok = true;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		fresh();
+		if (!post(IBV_WR_RDMA_READ, 2 * PMTU) || !next_is(RAW_READ_REQ, 0, &k))
+			return false;
+		r = pkt(rows[i].opcode, 0);
+		r.syndrome = ACK;
+		r.len = rows[i].len;
+		raw_send(&peer, &r);
+		if (!RT_CHECK(rt_expect(q.scq, 5, IBV_WC_BAD_RESP_ERR, &wc)) || !dead()) {
+			rt_diag("row %zu", i);
+			ok = false;
+		}
+		ok &= guards();
+	}
+	return ok;
+}
+
+static bool atomic_on_the_wire(void)
+{
+	struct raw_pkt k, r;
+	struct ibv_wc wc;
+
+	fresh();
+	if (!post(IBV_WR_ATOMIC_FETCH_AND_ADD, 8) || !next_is(RAW_FETCH_ADD, 0, &k) ||
+	    !(RT_EQ(k.va, 0x1000) & RT_EQ(k.rkey, 0xabcd) & RT_EQ(k.swap_add, 3)))
+		return false;
+	r = pkt(RAW_ATOMIC_ACK, 0);
+	r.syndrome = ACK;
+	r.orig = 0x1122334455667788;
+	raw_send(&peer, &r);
+	return RT_CHECK(rt_expect(q.scq, 5, IBV_WC_SUCCESS, &wc)) &&
+	       RT_EQ(*(uint64_t *)(buf.p + GUARD), 0x1122334455667788) && alive();
+}
+
+static const struct {
+	const char *name;
+	bool (*run)(void);
+} cases[] = {
+	{ "SEND Only: ACK, data, completion", send_only },
+	{ "SEND First, Middle, Last: MSN moves at the end", send_three_parts },
+	{ "gap: one NAK 0x60, then silence, then on", gap },
+	{ "duplicate SEND: acknowledged, not executed", duplicate_send },
+	{ "PSN half the space back is a duplicate", duplicate_far },
+	{ "no receive WQE: RNR NAK, once", not_ready },
+	{ "WRITE with immediate without receive WQE: RNR NAK, nothing written",
+	  write_imm_not_ready },
+	{ "Middle without First: NAK 0x61", middle_first },
+	{ "READ inside a SEND: NAK 0x61", read_in_message },
+	{ "reserved opcodes: NAK 0x61", reserved_opcodes },
+	{ "opcodes of other transports: silence", other_transports },
+	{ "lengths that do not fit: NAK 0x61", bad_lengths },
+	{ "keys and ranges: NAK 0x62", keys_and_ranges },
+	{ "WRITE First is refused for its whole range", first_beyond_the_range },
+	{ "zero length: key and address are not looked at", zero_length_without_key },
+	{ "WRITE in parts, one ACK", write_parts },
+	{ "READ, again, from its middle; wrong repeats are ignored", read_and_again },
+	{ "atomics: executed once, answer kept; misaligned NAK 0x61", atomics },
+	{ "200 READs at a time", many_reads },
+	{ "SEND longer than the receive WQE", recv_too_short },
+	{ "bad ICRC, TVer, P_Key, QPN, source: silence", dropped_silently },
+	{ "responses nobody asked for", responses_unasked_for },
+	{ "every opcode, every short length", every_length },
+	{ "WRITE on the wire", write_on_the_wire },
+	{ "NAK 0x60: from there again", resend_after_nak },
+	{ "RNR NAK: again after the timer", resend_after_rnr },
+	{ "fatal NAKs: status, flush", naks_end_it },
+	{ "no answer: RETRY_EXC", retries_end },
+	{ "READ: an ACK is no response, lost ones are asked for", read_with_losses },
+	{ "READ: wrong responses", bad_read_responses },
+	{ "atomic on the wire", atomic_on_the_wire },
+};
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	rt_parse(argc, argv);
+	if (argc - rt_args.first != 3)
+		rt_die("usage: rc_wire -d DEV -g GID NETNS PEER-ADDRESS OWN-ADDRESS");
+	argv += rt_args.first;
+	raw_open(&peer, argv[0], argv[1], argv[2]);
+	peer_gid.raw[10] = peer_gid.raw[11] = 0xff;
+	memcpy(peer_gid.raw + 12, &peer.local, 4);
+	dev = rt_dev_a();
+	buf = rt_buf(dev, BUF + 2 * GUARD, RT_ACCESS_ALL);
+	mr = ibv_reg_mr(dev->pd, buf.p + GUARD, BUF, RT_ACCESS_ALL);
+	if (!mr)
+		rt_die("MR: %m");
+	rt_fill(pattern, sizeof(pattern), SEED, 0);
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		rt_ok(cases[i].run(), "%s", cases[i].name);
+	rt_ok(noise(rt_args.seed), "noise, seed %llu", (unsigned long long)rt_args.seed);
+	rt_ok(send_only(), "and still a SEND arrives");
+	rt_drain_events(dev);
+	rt_qp_destroy(&q);
+	ibv_dereg_mr(mr);
+	rt_buf_free(&buf);
+	return rt_done();
+}
