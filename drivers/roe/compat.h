@@ -116,6 +116,19 @@ static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
 #define roe_compat_udp_tunnel_sock_release(socket_)			\
 	udp_tunnel_sock_release(roe_compat_tunnel_sock(socket_))
 
+/* IPv4 got a limit of its own in 6.3. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+#define roe_compat_gso_max_size(dev, v6)	READ_ONCE((dev)->gso_max_size)
+#else
+#define roe_compat_gso_max_size(dev, v6)				\
+	((v6) ? READ_ONCE((dev)->gso_max_size) : READ_ONCE((dev)->gso_ipv4_max_size))
+#endif
+
+/* Fragments in the memory of a device came with 6.12. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#define skb_frags_readable(skb)	true
+#endif
+
 /* Routing key from a DS field; ECN bits do not take part in routing. */
 #ifdef flowi4_dscp
 #define roe_compat_flowi4_set_dsfield(fl4, dsfield)			\

@@ -22,6 +22,9 @@ static int __init roe_init(void)
 	err = roe_qp_init();
 	if (err)
 		return err;
+	err = roe_receive_init();
+	if (err)
+		goto err_receive;
 	err = roe_net_init();
 	if (err)
 		goto err_net;
@@ -33,6 +36,8 @@ static int __init roe_init(void)
 err_link:
 	roe_net_exit();
 err_net:
+	roe_receive_exit();
+err_receive:
 	roe_qp_exit();
 	return err;
 }
@@ -41,6 +46,7 @@ static void __exit roe_exit(void)
 {
 	roe_link_exit();
 	roe_net_exit();
+	roe_receive_exit();
 	roe_qp_exit();
 	/* Whatever is still to be freed by call_rcu() is freed by code of ours. */
 	rcu_barrier();

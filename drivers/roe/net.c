@@ -112,8 +112,7 @@ static unsigned int take(struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	enum roe_rx_verdict verdict;
 
-	/* A superpacket of somebody's GRO: UDP cuts it up for our socket. */
-	if (skb_is_gso(skb) || unconfirmed(skb))
+	if (unconfirmed(skb))
 		return NF_ACCEPT;
 
 	/* NFQUEUE reinjects from process context with softirqs enabled. */

@@ -88,10 +88,13 @@ enum roe_rx_verdict {
 };
 
 /*
- * One UDP datagram to port 4791, skb->data at the network header, transport
- * header set, no GSO; BH disabled, RCU held. May linearise @skb.
+ * UDP to port 4791 as it came, one packet or many, skb->data at the network
+ * header, transport header set; BH disabled, RCU held. Never writes to @skb.
  */
 enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb);
+
+int roe_receive_init(void);
+void roe_receive_exit(void);
 
 int roe_net_init(void);
 void roe_net_exit(void);

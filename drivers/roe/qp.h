@@ -146,6 +146,7 @@ struct roe_rsrc {
 	u8	kind;		/* enum roe_rsrc_kind */
 	bool	pending;	/* responses cur_psn .. last_psn are still to send */
 	bool	replay;		/* for a duplicate: an error is silence, not a NAK */
+	bool	again;		/* responses were lost before */
 	u32	first_psn, last_psn;
 	u32	start_psn;	/* its response is First or Only */
 	u32	cur_psn;	/* next response to send */

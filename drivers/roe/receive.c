@@ -1,201 +1,186 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The one parser: a datagram to port 4791 is proven here, once, and becomes a
- * struct roe_rx_pkt; all later code relies on what that says.
+ * Packets proven, once: what arrives as one skb becomes batches of struct
+ * roe_rx_pkt, one QP lookup and one run of the QP for each; all later code relies
+ * on what they say.
  *
  * Order (wire.md 4.3): lengths; then the QPN and the destination address, only
  * to learn whether the packet is ours or rdma_rxe's; the ICRC before anything
- * else is believed or counted; TVer; source address; transport; P_Key. The skb
- * is never written to: clones and other QPs' pages may be behind it.
+ * else is believed or counted; TVer; source address; transport; P_Key.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
-#include <linux/udp.h>
+#include <linux/percpu.h>
 #include <net/ipv6.h>
 #include <roe/opcode.h>
 #include <roe/pkt.h>
+#include "frame.h"
 #include "icrc.h"
 #include "net.h"
 #include "qp.h"
 #include "stats.h"
 
-/* What is known of a datagram while it is being proven. */
-struct rx_frame {
-	struct sk_buff		*skb;
-	bool			v6;
-	struct in6_addr		saddr, daddr;	/* IPv4: mapped */
-	u32			bth_off;	/* from skb->data */
-	u32			len;		/* BTH .. ICRC */
-	u8			hdrlen;
-	struct roe_rx_l3	l3;		/* for datagrams */
-	const struct udphdr	*udp;
-	const u8		*hdr;		/* BTH and extended headers */
-	u8			buf[sizeof(struct udphdr) + ROE_HDR_MAX] __aligned(4);
-};
-
-/* UDP, BTH, ICRC: the least that carries a destination QP. */
-#define MIN_UDP_LEN	(sizeof(struct udphdr) + sizeof(struct roe_bth) + ROE_ICRC_LEN)
-
-static void read_addresses(struct rx_frame *f)
-{
-	if (f->v6) {
-		f->saddr = ipv6_hdr(f->skb)->saddr;
-		f->daddr = ipv6_hdr(f->skb)->daddr;
-	} else {
-		ipv6_addr_set_v4mapped(ip_hdr(f->skb)->saddr, &f->saddr);
-		ipv6_addr_set_v4mapped(ip_hdr(f->skb)->daddr, &f->daddr);
-	}
-}
+/* No message is sent in larger pieces. */
+#define BOUNCE_LEN	4096
+#define BATCH_PKTS	64
 
 /*
- * UDP length against L3 length: the stack has trimmed the skb to the latter.
- * Refuses UDP length 0 as well, which on IPv6 would be a jumbogram.
+ * Packets of one QP, in order. Its owner is whoever has softirqs disabled on
+ * this CPU; empty whenever the QP runs, because sending may, by way of tc or a
+ * tunnel, come back here.
  */
-static bool read_lengths(struct rx_frame *f)
+struct batch {
+	unsigned int		n;
+	bool			bounced;	/* the last one uses @bounce */
+	struct roe_rx_pkt	pkt[BATCH_PKTS];
+	u8			bounce[BOUNCE_LEN];
+};
+
+static struct batch __percpu *batches;
+
+/* Where the packets of an skb go. */
+struct flow {
+	struct net		*net;
+	const struct sk_buff	*skb;
+	struct roe_rx_l3	l3;		/* for datagrams */
+	struct roe_icrc_run	run;		/* open while packets are proven */
+	struct in6_addr		saddr, daddr;	/* IPv4: mapped */
+	u32			qpn;		/* of @qp */
+	struct roe_qp		*qp;		/* NULL: none of ours */
+};
+
+int roe_receive_init(void)
 {
-	u32 off = skb_transport_offset(f->skb);
-	u32 left = f->skb->len - off;
-
-	if (f->skb->len < off || left < MIN_UDP_LEN)
-		return false;
-	f->udp = skb_header_pointer(f->skb, off,
-				    min_t(u32, left, sizeof(f->buf)), f->buf);
-	if (!f->udp || ntohs(f->udp->len) != left)
-		return false;
-
-	f->hdr = (const u8 *)(f->udp + 1);
-	f->bth_off = off + sizeof(*f->udp);
-	f->len = left - sizeof(*f->udp);
-	return true;
+	batches = alloc_percpu(struct batch);
+	return batches ? 0 : -ENOMEM;
 }
 
-/* Network and transport header as sent; options and extension headers are not ours. */
-static bool read_frame(struct rx_frame *f, struct sk_buff *skb)
+void roe_receive_exit(void)
 {
-	f->skb = skb;
-	f->v6 = skb->protocol == htons(ETH_P_IPV6);
-	if (f->v6) {
-		if (ipv6_hdr(skb)->nexthdr != IPPROTO_UDP)
-			return false;
-	} else if (ip_hdr(skb)->ihl != 5) {
-		return false;
+	free_percpu(batches);
+}
+
+static void read_addresses(struct flow *flow, const struct roe_frame_head *head)
+{
+	if (head->v6) {
+		flow->saddr = head->ip6.saddr;
+		flow->daddr = head->ip6.daddr;
+	} else {
+		ipv6_addr_set_v4mapped(head->ip4.saddr, &flow->saddr);
+		ipv6_addr_set_v4mapped(head->ip4.daddr, &flow->daddr);
 	}
-	read_addresses(f);
-	return read_lengths(f);
+}
+
+static const u8 *source_mac(const struct sk_buff *skb)
+{
+	if (!skb->dev || skb->dev->type != ARPHRD_ETHER || !skb_mac_header_was_set(skb) ||
+	    skb_network_header(skb) - skb_mac_header(skb) < ETH_HLEN)
+		return NULL;
+	return eth_hdr(skb)->h_source;
 }
 
 /* A datagram may come to any address of the device. */
-static bool to_device(struct roe_dev *dev, struct rx_frame *f)
+static bool to_device(struct roe_dev *dev, struct flow *flow)
 {
-	const struct roe_gid *gid = roe_gid_find(dev, &f->daddr);
+	const struct roe_gid *gid = roe_gid_find(dev, &flow->daddr);
 
 	if (!gid)
 		return false;
-	f->l3.vlan_id = gid->vlan_id;
+	flow->l3.ip = skb_network_header(flow->skb);
+	flow->l3.v6 = flow->skb->protocol == htons(ETH_P_IPV6);
+	flow->l3.vlan_id = gid->vlan_id;
+	flow->l3.smac = source_mac(flow->skb);
 	return true;
 }
 
 /* The QP1 of the device with the destination address. */
-static struct roe_qp *find_gsi(struct net *net, struct rx_frame *f)
+static struct roe_qp *find_gsi(struct flow *flow)
 {
-	struct roe_dev *dev = roe_net_owner(net, &f->daddr, f->skb->dev);
+	struct roe_dev *dev = roe_net_owner(flow->net, &flow->daddr, flow->skb->dev);
 
-	return dev && to_device(dev, f) ? READ_ONCE(dev->gsi) : NULL;
+	return dev && to_device(dev, flow) ? READ_ONCE(dev->gsi) : NULL;
 }
 
 /*
  * Ours is what names a QP of ours in this namespace at its own address. The
  * same number at another address may be a QP of rdma_rxe.
  */
-static struct roe_qp *find_qp(struct net *net, struct rx_frame *f)
+static struct roe_qp *find_qp(struct flow *flow, u32 qpn)
 {
-	const struct roe_bth *bth = (const struct roe_bth *)f->hdr;
-	u32 qpn = be32_to_cpu(bth->qpn) & ROE_QPN_MASK;
 	struct roe_qp *qp;
 
 	if (qpn == ROE_QPN_GSI)
-		return find_gsi(net, f);
+		return find_gsi(flow);
 	qp = roe_qp_lookup(qpn);
-	if (!qp || !qp->dev || !net_eq(qp->dev->net, net))
+	if (!qp || !qp->dev || !net_eq(qp->dev->net, flow->net))
 		return NULL;
 	if (roe_qp_is_ud(qp))
-		return to_device(qp->dev, f) ? qp : NULL;
-	return ipv6_addr_equal(&qp->path.av.saddr, &f->daddr) ? qp : NULL;
+		return to_device(qp->dev, flow) ? qp : NULL;
+	return ipv6_addr_equal(&qp->path.av.saddr, &flow->daddr) ? qp : NULL;
 }
 
-/* Pieces of [off, off + len) of the skb; 0 if they are too many or unreadable. */
-static unsigned int collect(const struct sk_buff *skb, u32 off, u32 len, struct kvec *vec)
+static u32 dest_qpn(const struct roe_segs *segs)
 {
-	u32 start = skb_headlen(skb), n;
-	unsigned int nvec = 0;
-	int i;
+	const struct roe_bth *bth = (const struct roe_bth *)segs->hdr;
 
-	if (off < start) {
-		n = min(start - off, len);
-		vec[nvec++] = (struct kvec){ skb->data + off, n };
-		off += n;
-		len -= n;
-	}
-	for (i = 0; len && i < skb_shinfo(skb)->nr_frags; i++) {
-		const skb_frag_t *frag = &skb_shinfo(skb)->frags[i];
-		u32 size = skb_frag_size(frag);
-
-		if (off < start + size) {
-			if (nvec == ROE_PKT_VECS)
-				return 0;
-			n = min(start + size - off, len);
-			vec[nvec++] = (struct kvec){ skb_frag_address(frag) + off - start, n };
-			off += n;
-			len -= n;
-		}
-		start += size;
-	}
-	return len ? 0 : nvec;
+	return segs->len < sizeof(*bth) ? 0 : be32_to_cpu(bth->qpn) & ROE_QPN_MASK;
 }
 
-/*
- * Payload and pad as pieces. A frag_list or a payload in many fragments is
- * rare: those are copied once, after which the header pointers are stale.
- */
-static bool map_payload(struct rx_frame *f, struct roe_rx_pkt *rx)
+/* Payload, pad and ICRC of the packet at hand; the header is parsed. */
+static bool map_payload(const struct roe_segs *segs, u32 hdrlen, struct batch *batch,
+			struct roe_rx_pkt *rx, __le32 *icrc)
 {
-	u32 off = f->bth_off + f->hdrlen;
-	u32 len = f->len - f->hdrlen - ROE_ICRC_LEN;
+	u32 len = segs->len - hdrlen - ROE_ICRC_LEN;
+	struct roe_cursor at = segs->bth;
+	const void *tail;
+	__le32 buf;
 
 	rx->nvec = 0;
-	if (!len)
-		return true;
-	rx->nvec = collect(f->skb, off, len, rx->vec);
-	if (rx->nvec)
-		return true;
-	if (skb_linearize(f->skb) || !read_lengths(f))
+	roe_cursor_take(&at, hdrlen, NULL, 0);
+	if (len) {
+		struct roe_cursor from = at;
+
+		rx->nvec = roe_cursor_take(&at, len, rx->vec, ROE_PKT_VECS);
+		if (!rx->nvec) {
+			/* scattered: copied together, never the rest of the skb */
+			if (len > BOUNCE_LEN || !roe_cursor_read(&from, len, batch->bounce))
+				return false;
+			rx->vec[0] = (struct kvec){ batch->bounce, len };
+			rx->nvec = 1;
+			batch->bounced = true;
+		}
+	}
+	tail = roe_cursor_read(&at, ROE_ICRC_LEN, &buf);
+	if (!tail)
 		return false;
-	rx->nvec = collect(f->skb, off, len, rx->vec);
-	return rx->nvec;
+	*icrc = get_unaligned((const __le32 *)tail);
+	return true;
 }
 
-static bool icrc_ok(const struct rx_frame *f, const struct roe_rx_pkt *rx)
+static bool icrc_is(struct roe_icrc_run *run, const struct roe_segs *segs, u32 hdrlen,
+		    const struct roe_rx_pkt *rx, __le32 icrc)
 {
-	const struct roe_bth *bth = (const struct roe_bth *)f->hdr;
-	struct roe_icrc_run run;
-	const __le32 *icrc;
+	const struct roe_bth *bth = (const struct roe_bth *)segs->hdr;
 	unsigned int i;
-	__le32 buf;
 	u32 crc;
 
-	icrc = skb_header_pointer(f->skb, f->bth_off + f->len - ROE_ICRC_LEN,
-				  sizeof(buf), &buf);
-	if (!icrc)
-		return false;
-	roe_icrc_begin(&run, f->len);
-	crc = roe_icrc_head(&run, skb_network_header(f->skb), f->v6, f->udp, bth);
-	crc = roe_icrc_update(&run, crc, bth + 1, f->hdrlen - sizeof(*bth));
+	crc = roe_icrc_head(run, &segs->head.ip4, segs->head.v6, &segs->head.udp, bth);
+	crc = roe_icrc_update(run, crc, bth + 1, hdrlen - sizeof(*bth));
 	for (i = 0; i < rx->nvec; i++)
-		crc = roe_icrc_update(&run, crc, rx->vec[i].iov_base, rx->vec[i].iov_len);
-	roe_icrc_end(&run);
-	return get_unaligned(icrc) == roe_icrc_final(crc);
+		crc = roe_icrc_update(run, crc, rx->vec[i].iov_base, rx->vec[i].iov_len);
+	return icrc == roe_icrc_final(crc);
+}
+
+static bool icrc_ok(struct roe_icrc_run *run, struct roe_segs *segs, u32 hdrlen,
+		    const struct roe_rx_pkt *rx, __le32 icrc)
+{
+	if (icrc_is(run, segs, hdrlen, rx, icrc))
+		return true;
+	/* the second of a train says whether its sender counts IDs */
+	if (segs->n != 2 || segs->list || segs->head.v6)
+		return false;
+	roe_segs_fix_id(segs);
+	return icrc_is(run, segs, hdrlen, rx, icrc);
 }
 
 /* The pad was part of the ICRC; it is not part of the payload. */
@@ -233,84 +218,110 @@ static bool pkey_ok(u16 a, u16 b)
  * The rest of the order in wire.md 4.3 that needs no QP lock. A CNP is of no
  * transport; nothing here slows down for it yet.
  */
-static bool accept(const struct roe_qp *qp, const struct rx_frame *f, const struct roe_pkt *p)
+static bool accept(const struct flow *flow, const struct roe_segs *segs,
+		   const struct roe_pkt *p)
 {
-	const struct roe_bth *bth = (const struct roe_bth *)f->hdr;
+	const struct roe_bth *bth = (const struct roe_bth *)segs->hdr;
+	const struct roe_qp *qp = flow->qp;
 
 	return !(bth->flags & ROE_BTH_TVER_MASK) &&
 	       transport_ok(qp, p->opcode) &&
-	       (roe_qp_is_ud(qp) || ipv6_addr_equal(&qp->path.av.daddr, &f->saddr)) &&
+	       (roe_qp_is_ud(qp) || ipv6_addr_equal(&qp->path.av.daddr, &flow->saddr)) &&
 	       pkey_ok(p->pkey, qp->pkey);
 }
 
-static const u8 *source_mac(const struct sk_buff *skb)
+/* Prove the packet at hand into @rx; otherwise count why not. */
+static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
+		  struct roe_rx_pkt *rx)
 {
-	if (!skb->dev || skb->dev->type != ARPHRD_ETHER || !skb_mac_header_was_set(skb) ||
-	    skb_network_header(skb) - skb_mac_header(skb) < ETH_HLEN)
-		return NULL;
-	return eth_hdr(skb)->h_source;
-}
+	struct roe_dev *dev = flow->qp->dev;
+	int hdrlen = roe_header_parse(segs->hdr, segs->len, &rx->p);
+	__le32 icrc;
 
-/* Last of all: to make the skb linear moves the headers. */
-static void read_l3(struct rx_frame *f)
-{
-	f->l3.ip = skb_network_header(f->skb);
-	f->l3.v6 = f->v6;
-	f->l3.smac = source_mac(f->skb);
-}
-
-static void receive(struct roe_qp *qp, struct rx_frame *f)
-{
-	u32 bytes = f->skb->len;
-	struct roe_rx_pkt rx;
-	int hdrlen;
-
-	hdrlen = roe_header_parse(f->hdr, f->len, &rx.p);
 	if (hdrlen < 0) {
-		roe_stat_inc(qp->dev, ROE_STAT_RX_MALFORMED);
-		return;
+		roe_stat_inc(dev, ROE_STAT_RX_MALFORMED);
+		return false;
 	}
-	f->hdrlen = hdrlen;
-	if (!map_payload(f, &rx)) {
-		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
-		return;
+	if (!map_payload(segs, hdrlen, batch, rx, &icrc)) {
+		roe_stat_inc(dev, ROE_STAT_RX_DROP);
+		return false;
 	}
-	if (!icrc_ok(f, &rx)) {
-		roe_stat_inc(qp->dev, ROE_STAT_RX_ICRC_ERR);
-		return;
+	if (!icrc_ok(&flow->run, segs, hdrlen, rx, icrc)) {
+		roe_stat_inc(dev, ROE_STAT_RX_ICRC_ERR);
+		return false;
 	}
-	roe_stat_inc(qp->dev, ROE_STAT_RX_PKTS);
-	roe_stat_add(qp->dev, ROE_STAT_RX_BYTES, bytes);
-	if (!accept(qp, f, &rx.p)) {
-		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
-		return;
+	roe_stat_inc(dev, ROE_STAT_RX_PKTS);
+	roe_stat_add(dev, ROE_STAT_RX_BYTES, segs->len);
+	if (!accept(flow, segs, &rx->p)) {
+		roe_stat_inc(dev, ROE_STAT_RX_DROP);
+		return false;
 	}
-	trim_pad(&rx);
-	rx.l3 = &f->l3;
-	if (roe_qp_is_ud(qp))
-		read_l3(f);
-	roe_qp_receive(qp, &rx, 1);
+	trim_pad(rx);
+	rx->l3 = &flow->l3;
+	return true;
+}
+
+/* The QP runs with the FPU section closed: it may take long, and come back here. */
+static void deliver(struct flow *flow, struct batch *batch)
+{
+	unsigned int n = batch->n;
+
+	batch->n = 0;
+	batch->bounced = false;
+	roe_icrc_end(&flow->run);
+	if (n)
+		roe_qp_receive(flow->qp, batch->pkt, n);
+}
+
+static void receive(struct flow *flow, struct roe_segs *segs, struct batch *batch)
+{
+	roe_icrc_begin(&flow->run, flow->skb->len);
+	do {
+		u32 qpn = dest_qpn(segs);
+
+		if (qpn != flow->qpn) {
+			deliver(flow, batch);
+			roe_icrc_begin(&flow->run, segs->left);
+			flow->qpn = qpn;
+			flow->qp = find_qp(flow, qpn);
+		}
+		if (!flow->qp) {
+			roe_stat_inc(roe_net_device(flow->net, flow->skb->dev), ROE_STAT_RX_NO_QP);
+			continue;
+		}
+		if (prove(flow, segs, batch, &batch->pkt[batch->n]))
+			batch->n++;
+		if (batch->n == BATCH_PKTS || batch->bounced) {
+			deliver(flow, batch);
+			roe_icrc_begin(&flow->run, segs->left);
+		}
+	} while (roe_segs_next(segs));
+	deliver(flow, batch);
 }
 
 /**
- * roe_receive_skb() - prove one datagram and give it to its QP
+ * roe_receive_skb() - prove what came as one skb and give it to its QPs
  * @net: namespace in which it was received
- * @skb: UDP to port 4791, skb->data at the network header, no GSO
+ * @skb: UDP to port 4791, skb->data at the network header; GSO or not
  *
- * Softirqs disabled, RCU read-side section.
+ * Softirqs disabled, RCU read-side section. The first packet decides what the
+ * skb is: an address belongs to one device, so what follows is of the same.
  *
  * Return: what it was. The caller keeps the skb in any case.
  */
 enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 {
-	struct rx_frame f;
-	struct roe_qp *qp;
+	struct flow flow = { .net = net, .skb = skb };
+	struct roe_segs segs;
 
-	if (!read_frame(&f, skb))
+	if (!roe_segs_begin(&segs, skb) || !roe_segs_next(&segs) ||
+	    segs.len < sizeof(struct roe_bth))
 		return ROE_RX_MALFORMED;
-	qp = find_qp(net, &f);
-	if (!qp)
+	read_addresses(&flow, &segs.head);
+	flow.qpn = dest_qpn(&segs);
+	flow.qp = find_qp(&flow, flow.qpn);
+	if (!flow.qp)
 		return ROE_RX_FOREIGN;
-	receive(qp, &f);
+	receive(&flow, &segs, this_cpu_ptr(batches));
 	return ROE_RX_TAKEN;
 }

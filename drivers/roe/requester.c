@@ -411,6 +411,7 @@ static void sent(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	p->qpn = qp->dest_qpn;
 	p->pkey = qp->pkey;
 	if (roe_psn_diff(p->psn, req->max_psn) < 0) {
+		txb->pkt[txb->n - 1].again = true;
 		roe_stat_inc(qp->dev, ROE_STAT_RETRANS);
 	} else if (p->ackreq && !req->rtt_start) {
 		req->rtt_psn = p->psn;

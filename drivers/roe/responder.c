@@ -488,6 +488,7 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_pkt *p)
 		return;
 	if (!rs->pending)
 		rs->replay = true;
+	rs->again = true;
 	answer(&qp->resp, rs, p->psn);
 }
 
@@ -707,6 +708,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 	pkt = add_response(qp, txb, read_opcode(rs), len, rs->cur_psn, rs->msn);
 	if (!pkt)
 		return false;
+	pkt->again = rs->again;
 	if (len) {
 		mr = roe_mr_get_remote(qp, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va + off, len);
 		if (!mr) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Memory of a burst of packets to send: bytes are carved out of large chunks in
- * order and never written again once a packet was handed on, so chunks outlive
- * bursts and skbs hold plain page references.
+ * order, so that packets which follow each other are one page fragment.
+ *
+ * Chunks are used again once all skbs with their bytes are gone, that is, when
+ * the reference of the burst is the only one left: a fresh page would be zeroed
+ * first (datapath.md section 7). Their number grows with what is in flight.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -10,13 +13,17 @@
 #include <roe/opcode.h>
 #include <roe/pkt.h>
 
-static u32 tx_bytes(const struct roe_tx_pkt *pkt)
+/* Two skbs of two bursts do not share a cache line. */
+#define BURST_ALIGN	64
+
+/* Nobody reads its bytes, and they are not of this burst. */
+static bool unused(const struct roe_txb *txb, const struct roe_txb_chunk *chunk)
 {
-	return pkt->hdrlen + pkt->p.len + pkt->pad + ROE_ICRC_LEN;
+	return chunk->burst != txb->burst && page_ref_count(chunk->page) == 1;
 }
 
-/* A fragmented machine still gets a chunk that holds this one packet. */
-static bool new_chunk(struct roe_txb *txb, u32 bytes)
+/* A fragmented machine still gets a chunk that holds @bytes, one packet. */
+static bool fill_chunk(struct roe_txb_chunk *chunk, u32 bytes)
 {
 	int order = max(ROE_TXB_ORDER, get_order(bytes));
 	struct page *page;
@@ -27,13 +34,39 @@ static bool new_chunk(struct roe_txb *txb, u32 bytes)
 	} while (!page && --order >= get_order(bytes));
 	if (!page)
 		return false;
-
-	if (txb->page)
-		put_page(txb->page);
-	txb->page = page;
-	txb->off = 0;
-	txb->size = PAGE_SIZE << order;
+	if (chunk->page)
+		put_page(chunk->page);
+	chunk->page = page;
+	chunk->size = PAGE_SIZE << order;
 	return true;
+}
+
+/*
+ * The chunk after the current one is the one that was left the longest ago. If
+ * even that is still in use there are too few; at the limit it is given up.
+ */
+static bool next_chunk(struct roe_txb *txb, u32 bytes)
+{
+	unsigned int next = txb->cur + 1 < txb->nr_chunks ? txb->cur + 1 : 0;
+
+	if (!txb->nr_chunks || !unused(txb, &txb->chunk[next]) || txb->chunk[next].size < bytes) {
+		if (txb->nr_chunks < ROE_TXB_CHUNKS)
+			next = txb->nr_chunks;
+		else if (txb->chunk[next].burst == txb->burst)
+			return false;
+		if (!fill_chunk(&txb->chunk[next], bytes))
+			return false;
+		if (next == txb->nr_chunks)
+			txb->nr_chunks++;
+	}
+	txb->cur = next;
+	txb->off = 0;
+	return true;
+}
+
+static bool fits(const struct roe_txb *txb, u32 bytes)
+{
+	return txb->nr_chunks && txb->off + bytes <= txb->chunk[txb->cur].size;
 }
 
 /**
@@ -64,13 +97,13 @@ struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len)
 	pkt->hdrlen = info->hdrlen;
 	pkt->pad = roe_pkt_pad(len);
 
-	bytes = tx_bytes(pkt);
-	if (txb->size - txb->off < bytes && !new_chunk(txb, bytes))
+	bytes = roe_tx_bytes(pkt);
+	if (!fits(txb, bytes) && !next_chunk(txb, bytes))
 		return NULL;
 
-	pkt->page = txb->page;
-	pkt->buf = page_address(txb->page) + txb->off;
-	get_page(pkt->page);
+	txb->chunk[txb->cur].burst = txb->burst;
+	pkt->page = txb->chunk[txb->cur].page;
+	pkt->buf = page_address(pkt->page) + txb->off;
 	txb->off += bytes;
 	txb->bytes += bytes;
 	txb->n++;
@@ -85,30 +118,25 @@ ROE_EXPORT_FOR_TEST(roe_txb_add);
  */
 void roe_txb_cancel(struct roe_txb *txb)
 {
-	struct roe_tx_pkt *pkt = &txb->pkt[--txb->n];
-	u32 bytes = tx_bytes(pkt);
+	u32 bytes = roe_tx_bytes(&txb->pkt[--txb->n]);
 
 	/* The last packet always lies at the end of the current chunk. */
 	txb->off -= bytes;
 	txb->bytes -= bytes;
-	put_page(pkt->page);
 }
 
 ROE_EXPORT_FOR_TEST(roe_txb_cancel);
 
 /**
- * roe_txb_reset() - forget all packets, keep the current chunk
- * @txb: burst; packets whose page is NULL were handed on
+ * roe_txb_reset() - forget all packets, keep the memory
+ * @txb: burst; who sends bytes of it has page references of his own
  */
 void roe_txb_reset(struct roe_txb *txb)
 {
-	while (txb->n) {
-		struct roe_tx_pkt *pkt = &txb->pkt[--txb->n];
-
-		if (pkt->page)
-			put_page(pkt->page);
-	}
+	txb->n = 0;
 	txb->bytes = 0;
+	txb->burst++;
+	txb->off = ALIGN(txb->off, BURST_ALIGN);
 }
 
 ROE_EXPORT_FOR_TEST(roe_txb_reset);
@@ -120,11 +148,14 @@ ROE_EXPORT_FOR_TEST(roe_txb_reset);
 void roe_txb_free(struct roe_txb *txb)
 {
 	roe_txb_reset(txb);
-	if (txb->page)
-		put_page(txb->page);
-	txb->page = NULL;
+	while (txb->nr_chunks) {
+		struct roe_txb_chunk *chunk = &txb->chunk[--txb->nr_chunks];
+
+		put_page(chunk->page);
+		chunk->page = NULL;
+	}
+	txb->cur = 0;
 	txb->off = 0;
-	txb->size = 0;
 }
 
 ROE_EXPORT_FOR_TEST(roe_txb_free);

@@ -5,7 +5,8 @@
  * Transmit: requester and responder append descriptors to a roe_txb, whose
  * arena holds [BTH + extended headers][payload][pad][ICRC] of each packet.
  * The protocol copies the payload in; the network side writes the headers in
- * front of it and the ICRC behind it, and sends the bytes as page fragments.
+ * front of it and the ICRC behind it, and sends the bytes as page fragments,
+ * those of packets that follow each other in one chunk as one.
  *
  * Receive: the network side proves a packet once (lengths, pad, ICRC) and
  * hands out a roe_pkt; all later code relies on what it says.
@@ -63,18 +64,27 @@ struct roe_rx_pkt {
 	struct kvec	vec[ROE_PKT_VECS];
 };
 
-/* A packet to send. @buf is where the BTH will be; the page is referenced. */
+/* A packet to send. @buf is where the BTH will be, in a chunk of the burst. */
 struct roe_tx_pkt {
 	struct roe_pkt	p;
 	struct page	*page;
 	u8		*buf;
 	u8		hdrlen;		/* BTH and extended headers, bytes */
 	u8		pad;		/* 0 to 3 */
+	bool		again;		/* sent before: leaves as a packet of its own */
 };
 
 #define ROE_TXB_PKTS	64		/* datapath.md 4.2 */
 #define ROE_TXB_BYTES	(256 * 1024)
 #define ROE_TXB_ORDER	3		/* arena chunks of 32 KB */
+#define ROE_TXB_CHUNKS	64		/* kept for use again: 2 MB */
+
+/* Memory of a burst; one reference of the page is the burst's. */
+struct roe_txb_chunk {
+	struct page	*page;
+	u32		size;		/* bytes */
+	u32		burst;		/* roe_txb.burst when it was last written to */
+};
 
 /*
  * One burst of packets of one QP. Owned by whoever runs the QP: never shared,
@@ -83,9 +93,12 @@ struct roe_tx_pkt {
 struct roe_txb {
 	unsigned int		n;
 	u32			bytes;
-	struct roe_ah_entry	*ah;	/* UD: where all its packets go; a reference */
-	struct page		*page;	/* current chunk; a reference is held */
-	u32			off, size;
+	struct roe_ah_entry	*ah;		/* UD: where all its packets go; a reference */
+	u32			burst;		/* counts bursts */
+	u32			off;		/* first free byte of the current chunk */
+	unsigned int		cur;		/* current chunk, if there are any */
+	unsigned int		nr_chunks;
+	struct roe_txb_chunk	chunk[ROE_TXB_CHUNKS];
 	struct roe_tx_pkt	pkt[ROE_TXB_PKTS];
 };
 
@@ -93,6 +106,12 @@ struct roe_txb {
 static inline bool roe_txb_room(const struct roe_txb *txb)
 {
 	return txb->n < ROE_TXB_PKTS && txb->bytes < ROE_TXB_BYTES;
+}
+
+/* BTH to ICRC, bytes. */
+static inline u32 roe_tx_bytes(const struct roe_tx_pkt *pkt)
+{
+	return pkt->hdrlen + pkt->p.len + pkt->pad + ROE_ICRC_LEN;
 }
 
 /* Where the payload of a packet to send goes. */

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Packets to skbs: IP and UDP header in a small linear part, everything from
+ * the BTH to the ICRC as fragments of the burst's chunks, so that payload is
+ * written once and never copied here.
+ *
+ * What the ICRC covers must be final when it is computed (wire.md 1.4): hence an
+ * own IPv4 ID, DF, and no iptunnel_xmit(), which would choose them later.
+ */
+#include <linux/jhash.h>
+#include <net/ip.h>
+#include <net/ip6_checksum.h>
+#include <net/ipv6.h>
+#include <net/udp.h>
+#include <roe/opcode.h>
+#include "frame.h"
+#include "icrc.h"
+#include "net.h"
+
+static void build_ipv4(const struct roe_av *av, u16 id, struct sk_buff *skb)
+{
+	struct iphdr *ip;
+
+	skb_push(skb, sizeof(*ip));
+	skb_reset_network_header(skb);
+	ip = ip_hdr(skb);
+	ip->version = 4;
+	ip->ihl = 5;
+	ip->tos = av->tclass;
+	ip->tot_len = htons(skb->len);
+	ip->id = htons(id);
+	ip->frag_off = htons(IP_DF);
+	ip->ttl = av->hop_limit;
+	ip->protocol = IPPROTO_UDP;
+	ip->check = 0;		/* ip_local_out() */
+	ip->saddr = av->saddr.s6_addr32[3];
+	ip->daddr = av->daddr.s6_addr32[3];
+	skb->protocol = htons(ETH_P_IP);
+	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+}
+
+static void build_ipv6(const struct roe_av *av, struct sk_buff *skb)
+{
+	u16 len = skb->len;
+	struct ipv6hdr *ip6;
+
+	skb_push(skb, sizeof(*ip6));
+	skb_reset_network_header(skb);
+	ip6 = ipv6_hdr(skb);
+	ip6_flow_hdr(ip6, av->tclass, cpu_to_be32(av->flow_label));
+	ip6->payload_len = htons(len);
+	ip6->nexthdr = IPPROTO_UDP;
+	ip6->hop_limit = av->hop_limit;
+	ip6->saddr = av->saddr;
+	ip6->daddr = av->daddr;
+	skb->protocol = htons(ETH_P_IPV6);
+	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+}
+
+/*
+ * The checksum is never zero, although RoCEv2 would allow it: a receiver's GRO
+ * would let a packet without one overtake a train of its flow (datapath.md 4.1),
+ * and a train that is cut up needs the seed of the pseudo header.
+ */
+static void build_udp(const struct roe_av *av, struct sk_buff *skb)
+{
+	struct udphdr *udp;
+	u32 len;
+
+	skb_push(skb, sizeof(*udp));
+	skb_reset_transport_header(skb);
+	len = skb->len;
+	udp = udp_hdr(skb);
+	udp->source = av->sport;
+	udp->dest = htons(ROE_UDP_PORT);
+	udp->len = htons(len);
+	if (av->v6)
+		udp->check = ~udp_v6_check(len, &av->saddr, &av->daddr, 0);
+	else
+		udp->check = ~udp_v4_check(len, av->saddr.s6_addr32[3],
+					   av->daddr.s6_addr32[3], 0);
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	skb->csum_start = skb_transport_header(skb) - skb->head;
+	skb->csum_offset = offsetof(struct udphdr, check);
+}
+
+static void copy_head(struct roe_frame_head *head, const struct sk_buff *skb, bool v6)
+{
+	head->v6 = v6;
+	if (v6)
+		head->ip6 = *ipv6_hdr(skb);
+	else
+		head->ip4 = *ip_hdr(skb);
+	head->udp = *udp_hdr(skb);
+}
+
+/* BTH and extended headers before the payload, pad and ICRC behind it. */
+static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
+		 const struct roe_tx_pkt *pkt)
+{
+	const struct roe_bth *bth = (const struct roe_bth *)pkt->buf;
+	u8 *tail = roe_tx_payload(pkt) + pkt->p.len;
+	u32 crc;
+
+	roe_header_build(&pkt->p, pkt->buf);
+	memset(tail, 0, pkt->pad);
+	tail += pkt->pad;
+	crc = roe_icrc_head(run, &head->ip4, head->v6, &head->udp, bth);
+	crc = roe_icrc_update(run, crc, bth + 1, tail - (u8 *)(bth + 1));
+	put_unaligned(roe_icrc_final(crc), (__le32 *)tail);
+}
+
+/* One hash per flow: one transmit queue, so one order. */
+static u32 flow_hash(const struct roe_av *av)
+{
+	return jhash_3words((__force u32)av->saddr.s6_addr32[3],
+			    (__force u32)av->daddr.s6_addr32[3],
+			    (__force u32)av->sport, 0);
+}
+
+/* Does @next lie directly behind @pkt, so that one fragment holds both? */
+static bool adjacent(const struct roe_tx_pkt *pkt, const struct roe_tx_pkt *next)
+{
+	return next->page == pkt->page && next->buf == pkt->buf + roe_tx_bytes(pkt);
+}
+
+/**
+ * roe_frame_fit() - how many packets may leave as one skb
+ * @pkt: packets of one burst, in order
+ * @n: at least 1
+ * @limits: of the way
+ *
+ * All of the size of the first one but for a shorter last one. What was sent
+ * before leaves alone: a way that breaks trains must not stop a QP for ever.
+ *
+ * Return: 1 or more.
+ */
+unsigned int roe_frame_fit(const struct roe_tx_pkt *pkt, unsigned int n,
+			   const struct roe_frame_limits *limits)
+{
+	u32 size = roe_tx_bytes(pkt), sum = size;
+	unsigned int i, frags = 1;
+
+	if (pkt->again)
+		return 1;
+	for (i = 1; i < min(n, limits->segs); i++) {
+		u32 bytes = roe_tx_bytes(&pkt[i]);
+
+		if (pkt[i].again || bytes > size || sum + bytes > limits->bytes)
+			break;
+		if (!adjacent(&pkt[i - 1], &pkt[i]) && ++frags > MAX_SKB_FRAGS)
+			break;
+		sum += bytes;
+		if (bytes < size)
+			return i + 1;
+	}
+	return i;
+}
+ROE_EXPORT_FOR_TEST(roe_frame_fit);
+
+static void add_frags(struct sk_buff *skb, const struct roe_tx_pkt *pkt, unsigned int n)
+{
+	unsigned int i, from, nr = 0;
+
+	for (from = 0; from < n; from = i) {
+		u32 bytes = roe_tx_bytes(&pkt[from]);
+
+		for (i = from + 1; i < n && adjacent(&pkt[i - 1], &pkt[i]); i++)
+			bytes += roe_tx_bytes(&pkt[i]);
+		get_page(pkt[from].page);
+		skb_add_rx_frag(skb, nr++, pkt[from].page,
+				pkt[from].buf - (u8 *)page_address(pkt[from].page),
+				bytes, bytes);
+	}
+}
+
+/**
+ * roe_frame_build() - one skb with all headers and ICRCs
+ * @path: addresses; its IPv4 ID counter moves by @n
+ * @pkt: what roe_frame_fit() allowed, payload in place
+ * @n: packets
+ * @headroom: bytes in front of the IP header
+ *
+ * Softirqs disabled.
+ *
+ * Return: skb without a route, data at the IP header; NULL without memory,
+ * nothing having happened.
+ */
+struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *pkt,
+				unsigned int n, u32 headroom)
+{
+	const struct roe_av *av = &path->av;
+	/* datagrams of several QPs may share a path: count once, use one value */
+	u16 id = READ_ONCE(path->ip_id);
+	struct roe_frame_head head;
+	struct roe_icrc_run run;
+	struct sk_buff *skb;
+	unsigned int i;
+
+	headroom += sizeof(struct udphdr) +
+		    (av->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
+	skb = alloc_skb(headroom, GFP_ATOMIC);
+	if (!skb)
+		return NULL;
+	skb_reserve(skb, headroom);
+	add_frags(skb, pkt, n);
+	build_udp(av, skb);
+	if (av->v6)
+		build_ipv6(av, skb);
+	else
+		build_ipv4(av, id, skb);
+	if (n > 1) {
+		skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
+		skb_shinfo(skb)->gso_size = roe_tx_bytes(pkt);
+		skb_shinfo(skb)->gso_segs = n;
+	}
+	WRITE_ONCE(path->ip_id, id + n);
+	copy_head(&head, skb, av->v6);
+	roe_icrc_begin(&run, skb->len);
+	for (i = 0; i < n; i++) {
+		roe_frame_head_set(&head, id + i, roe_tx_bytes(&pkt[i]));
+		seal(&run, &head, &pkt[i]);
+	}
+	roe_icrc_end(&run);
+	skb->priority = av->priority;
+	__skb_set_sw_hash(skb, flow_hash(av), true);
+	return skb;
+}
+ROE_EXPORT_FOR_TEST(roe_frame_build);

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * What arrives as one skb, packet by packet. Four shapes (datapath.md 3.9):
+ *
+ *   single	one datagram
+ *   train	UDP_L4: cut every gso_size bytes, across linear part, fragments and,
+ *		where GRO ran out of fragments, the members of frag_list
+ *   list	UDP_L4 and FRAGLIST: the head's own bytes are a packet, and each
+ *		member is one, with its own headers in its headroom
+ *   other	some other GSO: not ours
+ *
+ * gso_size and gso_segs are the word of whoever built the skb, perhaps a guest:
+ * the first only decides where to cut, the second is not looked at. The skb is
+ * never written to: clones and other QPs' pages may be behind it.
+ */
+#include <net/ipv6.h>
+#include "frame.h"
+
+/* BTH and ICRC: the least that a packet is. */
+#define MIN_LEN		(sizeof(struct roe_bth) + ROE_ICRC_LEN)
+
+static void start(struct roe_cursor *at, const struct sk_buff *skb, const struct sk_buff *list)
+{
+	at->skb = skb;
+	at->list = list;
+	at->frag = 0;
+	at->p = skb->data;
+	at->left = skb_headlen(skb);
+}
+
+/* To the next bytes; false at the end, or where memory of a device begins. */
+static bool refill(struct roe_cursor *at)
+{
+	while (!at->left) {
+		const struct skb_shared_info *si = skb_shinfo(at->skb);
+
+		if (at->frag < si->nr_frags) {
+			const skb_frag_t *frag = &si->frags[at->frag++];
+
+			if (!skb_frags_readable(at->skb))
+				return false;
+			at->p = skb_frag_address(frag);
+			at->left = skb_frag_size(frag);
+		} else if (at->list) {
+			start(at, at->list, at->list->next);
+		} else {
+			return false;
+		}
+	}
+	return true;
+}
+
+/**
+ * roe_cursor_take() - the next bytes as pieces
+ * @at: moves behind them, also when they are too many pieces
+ * @len: bytes
+ * @vec: takes the pieces; may be NULL if @max is 0
+ * @max: pieces at most
+ *
+ * Return: pieces; 0 if they are more than @max or the skb ends before.
+ */
+unsigned int roe_cursor_take(struct roe_cursor *at, u32 len, struct kvec *vec,
+			     unsigned int max)
+{
+	unsigned int n = 0;
+
+	while (len) {
+		u32 part;
+
+		if (!refill(at))
+			return 0;
+		part = min(at->left, len);
+		if (n < max)
+			vec[n] = (struct kvec){ (void *)at->p, part };
+		n++;
+		at->p += part;
+		at->left -= part;
+		len -= part;
+	}
+	return n <= max ? n : 0;
+}
+ROE_EXPORT_FOR_TEST(roe_cursor_take);
+
+/**
+ * roe_cursor_read() - the next bytes in one piece
+ * @at: moves behind them
+ * @len: bytes
+ * @buf: room for @len bytes
+ *
+ * Return: where they are, in the skb or, if they were scattered, in @buf; NULL
+ * if the skb ends before.
+ */
+const void *roe_cursor_read(struct roe_cursor *at, u32 len, void *buf)
+{
+	u8 *to = buf;
+
+	if (refill(at) && at->left >= len) {
+		const u8 *p = at->p;
+
+		at->p += len;
+		at->left -= len;
+		return p;
+	}
+	while (len) {
+		u32 part;
+
+		if (!refill(at))
+			return NULL;
+		part = min(at->left, len);
+		memcpy(to, at->p, part);
+		to += part;
+		at->p += part;
+		at->left -= part;
+		len -= part;
+	}
+	return buf;
+}
+ROE_EXPORT_FOR_TEST(roe_cursor_read);
+
+/* IP header as sent; options and extension headers are not ours. */
+static bool read_ip(struct roe_frame_head *head, const struct sk_buff *skb)
+{
+	if (head->v6) {
+		head->ip6 = *ipv6_hdr(skb);
+		return head->ip6.nexthdr == IPPROTO_UDP;
+	}
+	head->ip4 = *ip_hdr(skb);
+	return head->ip4.ihl == 5 && head->ip4.protocol == IPPROTO_UDP;
+}
+
+/**
+ * roe_segs_begin() - look at an skb
+ * @segs: filled in, in front of the first packet
+ * @skb: UDP over IP, data at the network header, transport header set
+ *
+ * Proves the UDP length against that of the skb, which IP has trimmed to its
+ * own. Refuses UDP length 0 as well, which on IPv6 would be a jumbogram.
+ *
+ * Return: false if it is nothing that could hold a packet of ours.
+ */
+bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
+{
+	const struct skb_shared_info *si = skb_shinfo(skb);
+	u32 off = skb_transport_offset(skb);
+	const struct udphdr *udp;
+
+	if (skb_is_gso(skb) && !(si->gso_type & SKB_GSO_UDP_L4))
+		return false;
+	segs->skb = skb;
+	segs->n = 0;
+	segs->fixed_id = false;
+	segs->list = skb_is_gso(skb) && (si->gso_type & SKB_GSO_FRAGLIST);
+	segs->head.v6 = skb->protocol == htons(ETH_P_IPV6);
+	if (skb->len < off + sizeof(*udp) + MIN_LEN || !read_ip(&segs->head, skb))
+		return false;
+
+	start(&segs->at, skb, segs->list ? NULL : si->frag_list);
+	roe_cursor_take(&segs->at, off, NULL, 0);
+	udp = roe_cursor_read(&segs->at, sizeof(*udp), segs->buf);
+	if (!udp || ntohs(udp->len) != skb->len - off)
+		return false;
+	segs->head.udp = *udp;
+	segs->id = ntohs(segs->head.ip4.id);
+	segs->member = segs->list ? si->frag_list : NULL;
+	segs->left = (segs->list ? skb_pagelen(skb) : skb->len) - off - sizeof(*udp);
+	segs->size = skb_is_gso(skb) && !segs->list ? si->gso_size : segs->left;
+	return segs->size >= MIN_LEN;
+}
+ROE_EXPORT_FOR_TEST(roe_segs_begin);
+
+/* A member of a list has its headers in front of its data, as they came. */
+static bool enter_member(struct roe_segs *segs)
+{
+	const struct sk_buff *skb = segs->member;
+	u32 l4 = sizeof(struct udphdr) +
+		 (segs->head.v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
+
+	if (!skb || skb_network_offset(skb) != -(int)l4 || skb_headroom(skb) < l4 ||
+	    !read_ip(&segs->head, skb))
+		return false;
+	segs->head.udp = *(const struct udphdr *)(skb->data - sizeof(struct udphdr));
+	segs->id = ntohs(segs->head.ip4.id);
+	segs->left = skb->len;
+	segs->size = skb->len;
+	segs->member = skb->next;
+	start(&segs->at, skb, NULL);
+	return true;
+}
+
+/**
+ * roe_segs_next() - go on to the next packet
+ * @segs: len, hdr, bth and head are those of the packet afterwards
+ *
+ * Return: false behind the last one.
+ */
+bool roe_segs_next(struct roe_segs *segs)
+{
+	struct roe_cursor at;
+
+	if (!segs->left && !enter_member(segs))
+		return false;
+	if (segs->n++ && !segs->list && !segs->fixed_id)
+		segs->id++;
+	segs->len = min(segs->size, segs->left);
+	segs->left -= segs->len;
+	roe_frame_head_set(&segs->head, segs->id, segs->len);
+
+	segs->bth = segs->at;
+	at = segs->at;
+	segs->hdr = roe_cursor_read(&at, min_t(u32, segs->len, ROE_HDR_MAX), segs->buf);
+	roe_cursor_take(&segs->at, segs->len, NULL, 0);
+	return segs->hdr;
+}
+ROE_EXPORT_FOR_TEST(roe_segs_next);
+
+/**
+ * roe_segs_fix_id() - all packets of this train have the ID of the first one
+ * @segs: at the second packet
+ *
+ * GRO keeps the first ID only and merges packets whose IDs count up as well as
+ * such with equal ones (datapath.md 3.8).
+ */
+void roe_segs_fix_id(struct roe_segs *segs)
+{
+	segs->fixed_id = true;
+	segs->id--;
+	roe_frame_head_set(&segs->head, segs->id, segs->len);
+}
+ROE_EXPORT_FOR_TEST(roe_segs_fix_id);

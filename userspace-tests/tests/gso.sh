@@ -1,0 +1,165 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# gso - several packets in one skb, between two namespaces:
+#
+#	netns ra                      this namespace (rdma_rxe knows no other)
+#	  roe0 - va 10.0.0.1/24  ----  vb 10.0.0.2/24 - roe1, or rxe1
+#
+# Verified data with trains whole, cut up by the device, merged by the receiver's
+# GRO in both its forms, under tcpdump, behind conntrack, over IPv6, with the
+# switch off; then with the in-tree rdma_rxe as the peer.
+#
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+port=18750
+in_ra="ip netns exec ra"
+
+topo()
+{
+	netns_add ra || return
+	ip link add vb type veth peer name va netns ra || return
+	netdevs+=(vb)
+	no_dad va ra
+	no_dad vb
+	ip -n ra addr add 10.0.0.1/24 dev va
+	ip -n ra addr add fd00:a::1/64 dev va nodad
+	ip addr add 10.0.0.2/24 dev vb
+	ip addr add fd00:a::2/64 dev vb nodad
+	ip -n ra link set va mtu 9000 up
+	ip link set vb mtu 9000 up
+	link_add roe0 va ra
+}
+
+gso_switch()
+{
+	echo "$1" > /sys/module/roe/parameters/gso
+}
+
+# stream [GID_A GID_B] - roe0 sends, the device $peer receives and is read from
+stream()
+{
+	port=$((port + 1))
+	pair_run 60 $port "rc_stream -d $peer -g ${2:-$b4} $port 60" \
+		"$in_ra rc_stream -d roe0 -g ${1:-$a4} $port 60 10.0.0.2"
+}
+
+# The other way round.
+stream_back()
+{
+	port=$((port + 1))
+	pair_run 60 $port "$in_ra rc_stream -d roe0 -g ${1:-$a4} $port 60" \
+		"rc_stream -d $peer -g ${2:-$b4} $port 60 10.0.0.1"
+}
+
+# counter DEV NAME
+counter()
+{
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"
+}
+
+# Both ends of a veth count skbs: what vb received, va sent.
+skbs()
+{
+	cat /sys/class/net/vb/statistics/rx_packets
+}
+
+# RoCE packets of roe0 for one skb on the veth while COMMAND runs, times 100
+density()
+{
+	local p s
+	p=$(counter roe1 rx_pkts) s=$(skbs)
+	"$@" || return
+	p=$(($(counter roe1 rx_pkts) - p)) s=$(($(skbs) - s))
+	dense=$((100 * p / s))
+	echo "# $p packets of roe0 in $s skbs"
+}
+
+trains()	# COMMAND... - leave whole
+{
+	density "$@" && [ "$dense" -gt 150 ]
+}
+
+singles()	# COMMAND... - every packet is an skb of its own
+{
+	density "$@" && [ "$dense" -le 100 ]
+}
+
+module_or_die
+topo_or_die topo
+topo_or_die link_add roe1 vb
+peer=roe1
+a4=$($in_ra bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid roe0 10.0.0.1")
+a6=$($in_ra bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid roe0 fd00:a::1")
+b4=$(wait_gid roe1 10.0.0.2)
+b6=$(wait_gid roe1 fd00:a::2)
+
+check "trains cross a veth whole" trains stream
+check "trains over IPv6" trains stream "$a6" "$b6"
+$in_ra ethtool -K va tx-udp-segmentation off
+check "a device that cuts trains up" singles stream
+check "a device that cuts trains up, IPv6" singles stream "$a6" "$b6"
+$in_ra ethtool -K va tx-udp-segmentation on
+gso_switch N
+check "switched off" singles stream
+check "switched off, IPv6" singles stream "$a6" "$b6"
+# Now the receiver's GRO: veth polls only for a sender without any TSO.
+$in_ra ethtool -K va tso off
+ethtool -K vb gro on rx-udp-gro-forwarding on
+check "singles merged by GRO" stream
+ethtool -K vb rx-udp-gro-forwarding off rx-gro-list on
+check "singles merged to a list by GRO" stream
+gso_switch Y
+check "trains while GRO makes lists" stream
+ethtool -K vb rx-gro-list off gro off
+$in_ra ethtool -K va tso on
+
+$in_ra tcpdump -i va -w /dev/null udp port 4791 2>/dev/null &
+pids+=($!)
+tcpdump -i vb -w /dev/null udp port 4791 2>/dev/null &
+pids+=($!)
+sleep 2
+check "trains under tcpdump at both ends" trains stream
+kill "${pids[@]}" 2>/dev/null
+pids=()
+
+nft add table inet t
+nft add chain inet t in '{ type filter hook input priority 0; }'
+nft add rule inet t in ct state established accept
+check "trains behind conntrack" trains stream
+nft flush chain inet t in
+nft add rule inet t in udp dport 4791 drop
+before=$(counter roe1 rx_pkts)
+port=$((port + 1))
+RT_TIMEOUT=4 timeout 10 rc_stream -d roe1 -g "$b4" $port 5 > /dev/null 2>&1 &
+server=$!
+wait_for 10 listening $port
+RT_TIMEOUT=4 $in_ra timeout 10 rc_stream -d roe0 -g "$a4" $port 5 10.0.0.2 > /dev/null 2>&1
+kill $server 2>/dev/null
+wait $server 2>/dev/null
+check "a firewall that drops port 4791 stops RoCE" [ "$(counter roe1 rx_pkts)" = "$before" ]
+nft delete table inet t
+
+check "no wrong ICRC" [ "$(counter roe0 rx_icrc_encapsulated)$(counter roe1 rx_icrc_encapsulated)" = 00 ]
+
+# rdma_rxe takes the port, so our socket there has to go first.
+link_del roe1
+modprobe rdma_rxe && rdma link add rxe1 type rxe netdev vb
+links+=(rxe1)
+if b4=$(wait_gid rxe1 10.0.0.2) && b6=$(wait_gid rxe1 fd00:a::2); then
+	peer=rxe1
+	for sw in Y N; do
+		gso_switch $sw
+		check "gso=$sw: to and from rdma_rxe" stream
+		check "gso=$sw: to and from rdma_rxe, its requests" stream_back
+		check "gso=$sw: to and from rdma_rxe, IPv6" stream "$a6" "$b6"
+	done
+	gso_switch Y
+	check "no wrong ICRC from rdma_rxe" [ "$(counter roe0 rx_icrc_encapsulated)" = 0 ]
+else
+	tap_not_ok "a device of rdma_rxe on the same veth"
+fi
+tap_done
