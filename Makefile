@@ -72,7 +72,7 @@ help:
 	@echo "  make test-vm KERNEL=..  userspace tests on one kernel; TEST=\"name ...\""
 	@echo "  make wire KERNEL=.. TEST=wire-NAME  a test on two machines on one wire"
 	@echo "  make bench            roe beside rdma_rxe and TCP; BENCH=quick|cost|full"
-	@echo "  make lint             checkpatch, sparse, shellcheck, W=1; PART=..."
+	@echo "  make lint             checkpatch, sparse, shellcheck, W=1, arm64; PART=..."
 	@echo
 	@echo "  make clean            remove what was built in the tree"
 	@echo "  make clean-all        also the cache of images, kernels, builds and results"

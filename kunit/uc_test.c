@@ -129,6 +129,7 @@ static bool takes_recv(u8 op)
 static const char *check_recv(struct sim *sim, unsigned int n, unsigned int msg, u8 op, u32 len)
 {
 	struct sim_side *side = sim->side;
+	bool want_imm = op != IB_WR_SEND;
 	struct ib_wc wc;
 
 	if (!roe_cq_poll(&side[1].rcq.ib, 1, &wc))
@@ -137,9 +138,9 @@ static const char *check_recv(struct sim *sim, unsigned int n, unsigned int msg,
 		return "receive status or order";
 	if (wc.byte_len != len)
 		return "receive length";
-	if (!(wc.wc_flags & IB_WC_WITH_IMM) != (op == IB_WR_SEND))
+	if (!!(wc.wc_flags & IB_WC_WITH_IMM) != want_imm)
 		return "immediate flag";
-	if (op != IB_WR_SEND && wc.ex.imm_data != cpu_to_be32(0xabc00000 + msg))
+	if (want_imm && wc.ex.imm_data != cpu_to_be32(0xabc00000 + msg))
 		return "immediate";
 	if (op != IB_WR_RDMA_WRITE_WITH_IMM &&
 	    memcmp(side[1].rcv + n * sim->slot, side[0].src + msg * sim->slot, len))

@@ -18,9 +18,12 @@
 /* Ahead of the includes: printk.h would supply an empty one. */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/build_bug.h>
 #include <linux/version.h>
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#define ROE_KERNEL_BEFORE(major, minor)	(KERNEL_VERSION(major, minor, 0) > LINUX_VERSION_CODE)
+
+#if ROE_KERNEL_BEFORE(6, 1)
 #error "roe needs Linux 6.1 or newer: older RDMA cores lack what it builds on."
 #endif
 /* There is no upper limit: a kernel newer than those tested builds or does not. */
@@ -41,14 +44,14 @@
 #endif
 
 /* 6.12 moved the header. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+#if !ROE_KERNEL_BEFORE(6, 12)
 #include <linux/unaligned.h>
 #else
 #include <asm/unaligned.h>
 #endif
 
 /* 6.13 gave the fragment allocator a header of its own. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#if !ROE_KERNEL_BEFORE(6, 13)
 #include <linux/page_frag_cache.h>
 #endif
 
@@ -56,12 +59,12 @@
 #if IS_ENABLED(CONFIG_KUNIT)
 #define ROE_EXPORT_FOR_TEST(sym)	EXPORT_SYMBOL_GPL(sym)
 #else
-#define ROE_EXPORT_FOR_TEST(sym)
+#define ROE_EXPORT_FOR_TEST(sym)	static_assert(sizeof(typeof(sym) *))
 #endif
 
 /* --- general ------------------------------------------------------------- */
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#if ROE_KERNEL_BEFORE(6, 13)
 static inline void
 roe_compat_hrtimer_setup(struct hrtimer *timer,
 			 enum hrtimer_restart (*function)(struct hrtimer *),
@@ -80,11 +83,11 @@ roe_compat_hrtimer_setup(struct hrtimer *timer,
 #endif
 
 /* An enumerator where it exists: per CPU is what no flag means before 6.17. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#if ROE_KERNEL_BEFORE(6, 17)
 #define WQ_PERCPU	0
 #endif
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+#if ROE_KERNEL_BEFORE(6, 3)
 static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
 					   unsigned long flags)
 {
@@ -94,13 +97,6 @@ static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
 #define vm_flags_set	roe_compat_vm_flags_set
 #endif
 
-/* 6.10 dropped the second argument of __assign_str(). */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
-#define roe_compat_assign_str(dst, src)	__assign_str(dst, src)
-#else
-#define roe_compat_assign_str(dst, src)	__assign_str(dst)
-#endif
-
 /* --- network ------------------------------------------------------------- */
 
 /*
@@ -108,8 +104,8 @@ static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
  * prototype. To be expanded after <net/udp_tunnel.h>.
  */
 #define roe_compat_tunnel_sock(socket_)					\
-	(__builtin_types_compatible_p(typeof(&udp_tunnel_sock_release),	\
-				      void (*)(struct sock *)) ?	\
+	(__builtin_types_compatible_p(typeof(udp_tunnel_sock_release),	\
+				      void (struct sock *)) ?		\
 	 (void *)(socket_)->sk : (void *)(socket_))
 #define roe_compat_setup_udp_tunnel_sock(net, socket_, cfg)		\
 	setup_udp_tunnel_sock(net, roe_compat_tunnel_sock(socket_), cfg)
@@ -141,7 +137,7 @@ static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
 
 /* --- RDMA core ----------------------------------------------------------- */
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+#if ROE_KERNEL_BEFORE(6, 3)
 /* Values are UABI; rdma-core sends them to any kernel. */
 #define IB_WR_FLUSH			14
 #define IB_WR_ATOMIC_WRITE		15
@@ -169,7 +165,7 @@ static inline void roe_compat_mark_name_assigned(struct ib_device *ibdev)
 #endif
 
 /* The newest core allocates a device into a namespace; older ones into init_net. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#if ROE_KERNEL_BEFORE(7, 0)
 #define roe_compat_alloc_device(drv_struct, member, netns)		\
 ({									\
 	struct drv_struct *__dev = ib_alloc_device(drv_struct, member);	\
@@ -183,14 +179,7 @@ static inline void roe_compat_mark_name_assigned(struct ib_device *ibdev)
 	ib_alloc_device_with_net(drv_struct, member, netns)
 #endif
 
-/* .dellink of struct rdma_link_ops; older cores unregister the device themselves. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
-#define ROE_COMPAT_DELLINK(function)
-#else
-#define ROE_COMPAT_DELLINK(function)	.dellink = (function),
-#endif
-
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#if ROE_KERNEL_BEFORE(7, 0)
 #define ib_umem_get_va	ib_umem_get
 #endif
 
@@ -200,7 +189,7 @@ int roe_cq_resize(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata);
 struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 			      int access, struct ib_udata *udata);
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#if ROE_KERNEL_BEFORE(6, 11)
 #define roe_compat_create_cq	roe_cq_create
 #else
 static inline int roe_compat_create_cq(struct ib_cq *ibcq,
@@ -212,7 +201,7 @@ static inline int roe_compat_create_cq(struct ib_cq *ibcq,
 #endif
 
 /* Ops tables say .resize_user_cq = roe_compat_resize_user_cq. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#if ROE_KERNEL_BEFORE(7, 0)
 static inline int roe_compat_resize_user_cq(struct ib_cq *ibcq, int cqe,
 					    struct ib_udata *udata)
 {
@@ -224,7 +213,7 @@ static inline int roe_compat_resize_user_cq(struct ib_cq *ibcq, int cqe,
 #define roe_compat_resize_user_cq	roe_cq_resize
 #endif
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#if ROE_KERNEL_BEFORE(6, 17)
 #define roe_compat_reg_user_mr	roe_mr_reg_user
 #else
 /* DMA handles steer a device's own bus traffic: there is none here. */

@@ -121,6 +121,7 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	do {
 		roe_wqe_pull(qp);
+		/* pairs with the release in post_one(): the WQE is complete */
 		if (qp->sq.cons == smp_load_acquire(&qp->sq.prod))
 			break;
 		roe_requester_retire(qp, ctx, IB_WC_WR_FLUSH_ERR);
@@ -190,4 +191,5 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 	qp->resp.rsrc_pending = 0;
 	roe_complete_flush(qp, ctx);
 }
+
 ROE_EXPORT_FOR_TEST(roe_complete_error);

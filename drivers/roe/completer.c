@@ -17,6 +17,7 @@
 
 static struct roe_swqe *oldest(struct roe_qp *qp)
 {
+	/* pairs with the release in post_one(): the WQE is complete */
 	if (qp->sq.cons == smp_load_acquire(&qp->sq.prod))
 		return NULL;
 	return roe_sq_slot(&qp->sq, qp->sq.cons);
@@ -257,4 +258,5 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 		break;
 	}
 }
+
 ROE_EXPORT_FOR_TEST(roe_completer_receive);

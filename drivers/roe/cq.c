@@ -130,6 +130,7 @@ enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return result;
 }
+
 ROE_EXPORT_FOR_TEST(roe_cq_post);
 
 /**
@@ -143,6 +144,7 @@ void roe_cq_notify(struct roe_cq *cq)
 	if (cq->ib.comp_handler)
 		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
+
 ROE_EXPORT_FOR_TEST(roe_cq_notify);
 
 /* Event handlers may sleep, completions come in softirqs: hence a worker. */
@@ -188,6 +190,7 @@ int roe_cq_init_kernel(struct roe_cq *cq, u32 entries)
 	cq->ib.cqe = slots;
 	return 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_cq_init_kernel);
 
 /**
@@ -213,6 +216,7 @@ int roe_cq_init_user(struct roe_cq *cq, u32 entries, struct ib_ucontext *uctx,
 	cq->ib.cqe = roe_ring_capacity(ring);
 	return 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_cq_init_user);
 
 /**
@@ -227,6 +231,7 @@ void roe_cq_exit(struct roe_cq *cq)
 	roe_ring_destroy(cq->ring);
 	kvfree(cq->wc);
 }
+
 ROE_EXPORT_FOR_TEST(roe_cq_exit);
 
 static struct ib_ucontext *udata_context(struct ib_udata *udata)
@@ -319,6 +324,7 @@ unlock:
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return old;
 }
+
 ROE_EXPORT_FOR_TEST(roe_cq_swap_ring);
 
 /**
@@ -387,6 +393,7 @@ int roe_cq_poll(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return n;
 }
+
 ROE_EXPORT_FOR_TEST(roe_cq_poll);
 
 /**
@@ -410,4 +417,5 @@ int roe_cq_arm(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return missed;
 }
+
 ROE_EXPORT_FOR_TEST(roe_cq_arm);

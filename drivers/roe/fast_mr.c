@@ -56,6 +56,7 @@ int roe_mr_fast_reg(struct ib_pd *pd, struct roe_mr *mr, u32 key, int access)
 	spin_unlock_bh(&mr->lock);
 	return err;
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_fast_reg);
 
 /**
@@ -112,4 +113,5 @@ int roe_mr_map_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 	mr->base = ibmr->iova & ((u64)ibmr->page_size - 1);
 	return n;
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_map_sg);

@@ -20,6 +20,7 @@ void roe_keys_init(struct roe_keys *keys)
 	xa_init_flags(&keys->xa, XA_FLAGS_ALLOC1);
 	keys->next = 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_keys_init);
 
 /**
@@ -30,6 +31,7 @@ void roe_keys_destroy(struct roe_keys *keys)
 {
 	xa_destroy(&keys->xa);
 }
+
 ROE_EXPORT_FOR_TEST(roe_keys_destroy);
 
 /**
@@ -63,6 +65,7 @@ int roe_mr_publish(struct roe_keys *keys, struct roe_mr *mr)
 	mr->ib.rkey = mr->key;
 	return xa_err(xa_store(&keys->xa, index, mr, GFP_KERNEL));
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_publish);
 
 /**
@@ -81,6 +84,7 @@ void roe_mr_unpublish(struct roe_mr *mr)
 	spin_unlock_bh(&mr->lock);
 	xa_erase(&mr->keys->xa, mr->key >> ROE_KEY_INDEX_SHIFT);
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_unpublish);
 
 /* --- the gate -------------------------------------------------------------- */
@@ -133,6 +137,7 @@ void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state)
 	/* the accesses before what follows: pairs with leave() */
 	smp_mb();
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_revoke);
 
 /* --- access check ---------------------------------------------------------- */
@@ -205,6 +210,7 @@ struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lke
 	leave(mr);
 	return NULL;
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_get);
 
 /**
@@ -229,6 +235,7 @@ struct roe_mr *roe_mr_get_remote(const struct roe_qp *qp, u32 rkey, int access, 
 	}
 	return mr;
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_get_remote);
 
 /**
@@ -240,6 +247,7 @@ void roe_mr_put(struct roe_mr *mr)
 	if (revocable(mr))
 		leave(mr);
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_put);
 
 /**
@@ -274,6 +282,7 @@ int roe_mr_invalidate(const struct roe_qp *qp, u32 key)
 	spin_unlock_bh(&mr->lock);
 	return err;
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_invalidate);
 
 /* --- extents --------------------------------------------------------------- */
@@ -332,6 +341,7 @@ int roe_mr_add_extent(struct roe_mr *mr, void *addr, u64 len)
 	mr->ext_bytes += len;
 	return 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_add_extent);
 
 /* A way through a checked range, contiguous piece by contiguous piece. */
@@ -412,6 +422,7 @@ void roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len)
 		len -= n;
 	}
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_read);
 
 /**
@@ -445,6 +456,7 @@ void roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
 		len -= n;
 	}
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_write_vec);
 
 /**
@@ -462,6 +474,7 @@ void roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len)
 
 	roe_mr_write_vec(mr, va, &vec, 1, 0, len);
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_write);
 
 /**
@@ -482,4 +495,5 @@ u64 *roe_mr_word(struct roe_mr *mr, u64 va)
 		return NULL;
 	return addr;
 }
+
 ROE_EXPORT_FOR_TEST(roe_mr_word);

@@ -125,6 +125,7 @@ int roe_mw_bind(const struct roe_qp *qp, const struct roe_swqe *wqe)
 	spin_unlock_bh(&view->lock);
 	return err;
 }
+
 ROE_EXPORT_FOR_TEST(roe_mw_bind);
 
 /**

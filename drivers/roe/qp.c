@@ -80,6 +80,7 @@ bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	more = roe_responder_emit(qp, ctx, txb);
 	return roe_requester_emit(qp, ctx, txb) || more;
 }
+
 ROE_EXPORT_FOR_TEST(roe_qp_emit);
 
 static bool may_receive(const struct roe_qp *qp)
@@ -111,6 +112,7 @@ void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 	else
 		roe_responder_receive(qp, ctx, pkt);
 }
+
 ROE_EXPORT_FOR_TEST(roe_qp_dispatch);
 
 /* Headers and ICRC. The way of datagrams is that of their address handle. */
@@ -228,7 +230,7 @@ static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx)
-	__acquires(&qp->lock)
+	__acquires(RCU) __acquires(&qp->lock)
 {
 	local_bh_disable();
 	rcu_read_lock();
@@ -236,7 +238,7 @@ void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
-	__releases(&qp->lock)
+	__releases(&qp->lock) __releases(RCU)
 {
 	if (finish(qp, ctx))
 		queue_work(qp_wq, &qp->work);

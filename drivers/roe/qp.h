@@ -181,7 +181,7 @@ struct roe_resp {
 
 struct roe_qp {
 	struct ib_qp		ib;
-	spinlock_t		lock;
+	spinlock_t		lock;		/* transport state, from here on */
 	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
 	enum ib_qp_type		type;
 	bool			tx_busy, tx_again;

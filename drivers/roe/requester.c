@@ -178,6 +178,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
 }
+
 ROE_EXPORT_FOR_TEST(roe_requester_reset);
 
 /* No packet, done when their turn comes. */
@@ -510,11 +511,14 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 	while (roe_txb_room(txb)) {
 		if (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
 			return false;
+		/* pairs with the release in post_one(): the WQE is complete */
 		if (qp->req.rnr_wait || qp->sq.next == smp_load_acquire(&qp->sq.prod))
 			return false;
 		if (!step(qp, ctx, txb))
 			return false;
 	}
+	/* pairs with the release in post_one(): the WQE is complete */
 	return qp->sq.next != smp_load_acquire(&qp->sq.prod);
 }
+
 ROE_EXPORT_FOR_TEST(roe_requester_emit);

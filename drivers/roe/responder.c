@@ -636,6 +636,7 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 		owe_nak(resp, ROE_NAK_PSN_SEQ);
 	}
 }
+
 ROE_EXPORT_FOR_TEST(roe_responder_receive);
 
 /* Slot with the lowest PSN that has something to send. */
@@ -779,6 +780,7 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 	}
 	return resp->rsrc_pending || resp->ack_due;
 }
+
 ROE_EXPORT_FOR_TEST(roe_responder_emit);
 
 /**
@@ -799,4 +801,5 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn)
 	if (rsrc)
 		memset(rsrc, 0, array_size(nr, sizeof(*rsrc)));
 }
+
 ROE_EXPORT_FOR_TEST(roe_responder_reset);

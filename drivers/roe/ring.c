@@ -116,6 +116,7 @@ free_ring:
 	kfree(ring);
 	return ERR_PTR(err);
 }
+
 ROE_EXPORT_FOR_TEST(roe_ring_create);
 
 /**
@@ -137,6 +138,7 @@ void roe_ring_destroy(struct roe_ring *ring)
 		vfree(ring->buf);
 	kfree(ring);
 }
+
 ROE_EXPORT_FOR_TEST(roe_ring_destroy);
 
 /**

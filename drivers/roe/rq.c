@@ -44,6 +44,7 @@ int roe_rq_init(struct roe_rq *rq, u32 max_wr, u32 max_sge, struct ib_ucontext *
 	rq->max_wr = rq->mask;
 	return 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_rq_init);
 
 /**
@@ -55,6 +56,7 @@ void roe_rq_exit(struct roe_rq *rq)
 	roe_ring_destroy(rq->ring);
 	kvfree(rq->slots);
 }
+
 ROE_EXPORT_FOR_TEST(roe_rq_exit);
 
 /**
@@ -70,6 +72,7 @@ u32 roe_rq_pending(const struct roe_rq *rq)
 	/* pairs with the release in post_one() */
 	return smp_load_acquire(&rq->prod) - rq->cons;
 }
+
 ROE_EXPORT_FOR_TEST(roe_rq_pending);
 
 /* One element of a user's ring, read once. */
@@ -128,6 +131,7 @@ bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe)
 	}
 	return true;
 }
+
 ROE_EXPORT_FOR_TEST(roe_rq_take);
 
 static int post_one(struct roe_rq *rq, const struct ib_recv_wr *wr)
@@ -184,6 +188,7 @@ int roe_rq_post(struct roe_rq *rq, const struct ib_recv_wr *wr, const struct ib_
 	spin_unlock_irqrestore(&rq->lock, irqflags);
 	return err;
 }
+
 ROE_EXPORT_FOR_TEST(roe_rq_post);
 
 /**
@@ -236,4 +241,5 @@ int roe_rq_swap(struct roe_rq *rq, struct roe_rq *fresh)
 	swap(rq->cons, fresh->cons);
 	return 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_rq_swap);

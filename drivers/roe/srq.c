@@ -51,6 +51,7 @@ int roe_srq_init(struct roe_srq *srq, u32 max_wr, u32 max_sge, struct ib_ucontex
 	INIT_WORK(&srq->event_work, raise_limit);
 	return roe_rq_init(&srq->rq, max_wr, max_sge, uctx, mi);
 }
+
 ROE_EXPORT_FOR_TEST(roe_srq_init);
 
 /**
@@ -64,6 +65,7 @@ void roe_srq_exit(struct roe_srq *srq)
 	cancel_work_sync(&srq->event_work);
 	roe_rq_exit(&srq->rq);
 }
+
 ROE_EXPORT_FOR_TEST(roe_srq_exit);
 
 /**
@@ -84,6 +86,7 @@ bool roe_srq_take(struct roe_srq *srq, struct roe_rwqe *rwqe)
 	spin_unlock_irqrestore(&srq->rq.lock, flags);
 	return ok;
 }
+
 ROE_EXPORT_FOR_TEST(roe_srq_take);
 
 /**
@@ -112,6 +115,7 @@ int roe_srq_set(struct roe_srq *srq, struct roe_rq *fresh, const u32 *limit)
 	spin_unlock_irqrestore(&srq->rq.lock, flags);
 	return err;
 }
+
 ROE_EXPORT_FOR_TEST(roe_srq_set);
 
 static struct ib_ucontext *udata_context(struct ib_udata *udata)

@@ -32,6 +32,7 @@ u64 roe_timer_rnr_ns(u8 code)
 	/* 655.36 ms does not fit the table's 16 bits */
 	return (code ? rnr_10us[code] : 65536) * 10ull * NSEC_PER_USEC;
 }
+
 ROE_EXPORT_FOR_TEST(roe_timer_rnr_ns);
 
 /**
@@ -44,6 +45,7 @@ u64 roe_timer_ack_ns(u8 timeout)
 {
 	return timeout ? 4096ull << (timeout & 31) : 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_timer_ack_ns);
 
 static u64 rto(const struct roe_qp *qp)
@@ -78,6 +80,7 @@ void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->ack_deadline = qp->timeout_ns ? ctx->now + ROE_ACK_TOLERANCE * qp->timeout_ns : 0;
 	req->early_deadline = ctx->now + rto(qp);
 }
+
 ROE_EXPORT_FOR_TEST(roe_timer_arm);
 
 /**
@@ -89,6 +92,7 @@ void roe_timer_disarm(struct roe_qp *qp)
 	qp->req.ack_deadline = 0;
 	qp->req.early_deadline = 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_timer_disarm);
 
 /**
@@ -115,6 +119,7 @@ void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn)
 	req->rttvar += ((s32)(err - req->rttvar)) / 4;
 	req->srtt += ((s32)(rtt - req->srtt)) / 8;
 }
+
 ROE_EXPORT_FOR_TEST(roe_timer_sample);
 
 /**
@@ -134,6 +139,7 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = req->early_deadline;
 	return next;
 }
+
 ROE_EXPORT_FOR_TEST(roe_timer_next);
 
 static void rnr_expired(struct roe_qp *qp)
@@ -142,7 +148,7 @@ static void rnr_expired(struct roe_qp *qp)
 	qp->req.rnr_wait = false;
 }
 
-/* No acknowledgement for a whole Local ACK Timeout. */
+/* Nothing was acknowledged for a whole Local ACK Timeout. */
 static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_stat_inc(qp->dev, ROE_STAT_TIMEOUT);
@@ -182,4 +188,5 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 	else if (req->early_deadline && ctx->now >= req->early_deadline)
 		early_expired(qp, ctx);
 }
+
 ROE_EXPORT_FOR_TEST(roe_timer_run);

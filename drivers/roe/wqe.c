@@ -221,6 +221,7 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 	if (roe_qp_is_ud(qp))
 		roe_ud_from_ring(qp, wqe, &u.wr);
 }
+
 ROE_EXPORT_FOR_TEST(roe_wqe_from_ring);
 
 /**
@@ -342,6 +343,7 @@ int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_sen
 		return -EINVAL;
 	return roe_qp_is_ud(qp) ? roe_ud_from_wr(qp, wqe, wr) : 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_wqe_from_wr);
 
 /**
@@ -355,4 +357,5 @@ bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe)
 {
 	return qp->srq ? roe_srq_take(qp->srq, rwqe) : roe_rq_take(&qp->rq, rwqe);
 }
+
 ROE_EXPORT_FOR_TEST(roe_wqe_next_recv);

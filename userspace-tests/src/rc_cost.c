@@ -227,8 +227,8 @@ int main(int argc, char **argv)
 	if (op != IBV_WR_ATOMIC_FETCH_AND_ADD &&
 	    !rt_check(op == IBV_WR_RDMA_READ ? abuf.p : bbuf.p, size, 1, 0))
 		rt_die("the bytes that arrived are not those that were sent");
-	printf("{\"messages\": %llu, \"seconds\": %.6f, \"idle\": %.2f, \"user\": %.6f, \"sys\": %.6f, \"wakeups\": %llu}\n",
-	       done0, t1 - t0, i1 - i0,
+	printf("{\"messages\": %llu, \"seconds\": %.6f, \"idle\": %.2f, ", done0, t1 - t0, i1 - i0);
+	printf("\"user\": %.6f, \"sys\": %.6f, \"wakeups\": %llu}\n",
 	       seconds(r1.ru_utime) - seconds(r0.ru_utime),
 	       seconds(r1.ru_stime) - seconds(r0.ru_stime), wakeups);
 	return 0;

@@ -130,7 +130,7 @@ static void test_rkeys(unsigned int i)
 		}
 		rt_pair_destroy(&p);
 	}
-	rt_ok(ok, "%s with a bad rkey, range, PD or right: REM_ACCESS_ERR, both in ERR, nothing written",
+	rt_ok(ok, "%s, bad rkey, range, PD or right: REM_ACCESS_ERR, both in ERR, nothing written",
 	      rdma_ops[i].name);
 	rt_buf_free(&ro);
 	ibv_dereg_mr(other);

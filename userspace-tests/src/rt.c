@@ -150,7 +150,7 @@ void rt_parse(int argc, char **argv)
 			rt_args.seconds = atoi(optarg);
 			break;
 		default:
-			rt_die("usage: %s [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-s SEED] [-t SECONDS]",
+			rt_die("usage: %s [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-s SEED] [-t SEC]",
 			       argv[0]);
 		}
 	}
