@@ -3,13 +3,34 @@
  * Address handles. The library names one by number in a send WQE (abi.md
  * section 9), so those of user space are found through a table.
  */
+#include <linux/hash.h>
+#include <linux/jhash.h>
+#include <linux/net.h>
 #include <linux/slab.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 #include <uapi/rdma/rdma_user_rxe.h>
 #include "ah.h"
 
-static void set_av(struct roe_av *av, const struct rdma_ah_attr *attr)
+/*
+ * The UDP source port, by which switches and receivers tell flows apart: from the
+ * flow label, or else one for each peer of a PD, so that all handles to the same
+ * peer keep the order of their packets.
+ */
+static u16 source_port(const struct roe_av *av, const struct ib_pd *pd, u32 flow_label)
+{
+	static u32 secret __read_mostly;
+	u32 hash;
+
+	if (flow_label)
+		return rdma_flow_label_to_udp_sport(flow_label);
+	net_get_random_once(&secret, sizeof(secret));
+	hash = jhash(&av->saddr, sizeof(av->saddr), secret ^ hash32_ptr(pd));
+	hash = jhash(&av->daddr, sizeof(av->daddr), hash);
+	return IB_ROCE_UDP_ENCAP_VALID_PORT_MIN | (hash >> 18);
+}
+
+static void set_av(struct roe_av *av, const struct ib_pd *pd, const struct rdma_ah_attr *attr)
 {
 	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
 
@@ -21,8 +42,7 @@ static void set_av(struct roe_av *av, const struct rdma_ah_attr *attr)
 	av->flow_label = grh->flow_label;
 	av->sgid_attr = grh->sgid_attr;
 	roe_av_bind(av, attr);
-	/* The peers of an AH are many QPs: only the flow label tells flows apart. */
-	av->sport = htons(rdma_flow_label_to_udp_sport(grh->flow_label));
+	av->sport = htons(source_port(av, pd, grh->flow_label));
 }
 
 /* Kernel users create handles in any context, hence irqsave. */
@@ -80,7 +100,7 @@ static struct roe_ah_entry *alloc_entry(const struct ib_pd *pd, const struct rdm
 	}
 	refcount_set(&entry->refs, 1);
 	entry->pd = pd;
-	set_av(&entry->path.av, attr);
+	set_av(&entry->path.av, pd, attr);
 	rdma_hold_gid_attr(entry->path.av.sgid_attr);
 	return entry;
 }
