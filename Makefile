@@ -44,6 +44,9 @@ wire:
 bench:
 	@BENCH=$(or $(BENCH),quick) scripts/bench $(if $(filter command line environment,$(origin KERNEL)),$(KERNEL))
 
+bench-native:
+	@scripts/bench-native $(ROUNDS)
+
 shell:
 	@scripts/vm -k $(KERNEL) -i
 
@@ -72,6 +75,7 @@ help:
 	@echo "  make test-vm KERNEL=..  userspace tests on one kernel; TEST=\"name ...\""
 	@echo "  make wire KERNEL=.. TEST=wire-NAME  a test on two machines on one wire"
 	@echo "  make bench            roe beside rdma_rxe and TCP; BENCH=quick|cost|full"
+	@echo "  make bench-native     processor time per message at native speed (User Mode Linux)"
 	@echo "  make lint             checkpatch, sparse, shellcheck, W=1, arm64; PART=..."
 	@echo
 	@echo "  make clean            remove what was built in the tree"
@@ -80,4 +84,4 @@ help:
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := modules
-.PHONY: modules no-headers install dkms-install demo check kunit test-vm wire bench shell lint clean clean-all help
+.PHONY: modules no-headers install dkms-install demo check kunit test-vm wire bench bench-native shell lint clean clean-all help

@@ -21,7 +21,19 @@
 #ifdef CONFIG_X86_64
 #include <asm/cpufeature.h>
 #include <asm/fpu/api.h>
+#ifndef CONFIG_UML
 #include <asm/fpu/xstate.h>
+#else
+/* What the host's cpuinfo shows is what its kernel saves and restores. */
+#define XFEATURE_MASK_SSE		0
+#define XFEATURE_MASK_YMM		0
+#define XFEATURE_MASK_AVX512		0
+static inline bool cpu_has_xfeatures(u64 mask, const char **name)
+{
+	return true;
+}
+
+#endif
 #endif
 
 static char *wanted;

@@ -3,11 +3,13 @@
  * rc_cost - what an RC message costs: both ends in one process, driven by
  * completion events, so that nobody burns a processor while polling.
  *
- * usage: rc_cost -d DEV [-D DEV2] [-g GID] [-G GID2] -- OP SIZE MTU WINDOW MS
+ * usage: rc_cost -d DEV [-D DEV2] [-g GID] [-G GID2] -- OP SIZE MTU WINDOW MS [mark]
  *
  * OP is write, read, send or atomic. Keeps WINDOW messages of SIZE bytes in
  * flight from DEV to DEV2 for MS milliseconds, with a path MTU of MTU bytes.
- * The first bytes of the last message are checked.
+ * The bytes of the last message are checked. With "mark", the lines
+ * "rc_cost: begin" and "rc_cost: end" on stderr tell a watcher when, and it
+ * waits for a line of stdin after each.
  *
  * Output: one line of JSON: messages, seconds, idle (seconds in which a
  * processor of the machine had nothing to do, summed over processors), user and
@@ -35,6 +37,19 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static bool marks;
+
+static void mark(const char *what)
+{
+	char c;
+
+	if (!marks)
+		return;
+	dprintf(2, "rc_cost: %s\n", what);
+	while (read(0, &c, 1) == 1 && c != '\n')
+		;
 }
 
 /* The sum over all processors. */
@@ -201,19 +216,21 @@ int main(int argc, char **argv)
 	char **a;
 
 	rt_parse(argc, argv);
-	if (argc - rt_args.first != 5)
+	if (argc - rt_args.first < 5)
 		rt_die("usage: %s -d DEV -D DEV2 -- OP SIZE MTU WINDOW MS", argv[0]);
 	a = argv + rt_args.first;
 	op = parse_op(a[0]);
 	size = op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : strtoul(a[1], NULL, 0);
 	window = atoi(a[3]);
 	ms = atoi(a[4]);
+	marks = a[5] && !strcmp(a[5], "mark");
 	set_up(atoi(a[2]));
 
 	while (done < WARM_UP)
 		turn();
 	wakeups = 0;
 	done0 = done;
+	mark("begin");
 	getrusage(RUSAGE_SELF, &r0);
 	i0 = idle();
 	t0 = now();
@@ -221,6 +238,7 @@ int main(int argc, char **argv)
 		turn();
 	i1 = idle();
 	getrusage(RUSAGE_SELF, &r1);
+	mark("end");
 	done0 = done - done0;
 	while (done < posted)
 		turn();
