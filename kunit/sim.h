@@ -77,6 +77,7 @@ struct sim {
 	unsigned int	sent[2];	/* packets so far */
 	/* random faults, percent */
 	u32		loss, dup, delay;
+	u32		direct;		/* percent of rounds that need no network if they may */
 	bool		lazy;		/* several packets arrive before an answer leaves */
 	/* script: the first packets of one direction */
 	bool		scripted;

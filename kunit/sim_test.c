@@ -213,6 +213,7 @@ static void set_limits(struct sim *sim)
 	sim->loss = below(sim, 21);
 	sim->dup = below(sim, 21);
 	sim->delay = below(sim, 21);
+	sim->direct = below(sim, 2) ? 0 : below(sim, 101);
 	sim->lazy = below(sim, 2);
 }
 
@@ -255,6 +256,55 @@ static void sim_random(struct kunit *test)
 static void sim_random_new(struct kunit *test)
 {
 	random_runs(test, get_random_u32());
+}
+
+/* Two QPs of one device: the same outcome, and not one packet on the wire. */
+static void sim_direct(struct kunit *test)
+{
+	const struct load *load = test->param_value;
+	struct sim *sim = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		sim_reset(sim, PSN0, PSN1);
+		sim->direct = 100;
+		post_load(sim, load);
+		while (sim_emit(sim, 0) || sim_emit(sim, 1))
+			KUNIT_ASSERT_TRUE(test, list_empty(&sim->wire));
+		KUNIT_EXPECT_NULL(test, sim_check(sim));
+	}
+}
+
+/*
+ * The way changes all the time. A network that loses nothing keeps the order of
+ * all packets, so there is nothing to repeat: with no retry allowed the first
+ * packet that overtook another would end a QP.
+ */
+static void sim_direct_toggled(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	const char *wrong;
+	unsigned int i, n;
+
+	for (i = 0; i < RANDOM_RUNS; i++, cond_resched()) {
+		prandom_seed_state(&sim->rnd, i);
+		sim_reset(sim, below(sim, 1 << 24), below(sim, 1 << 24));
+		sim->direct = 1 + below(sim, 99);
+		sim->lazy = below(sim, 2);
+		for (n = 0; n < 2; n++) {
+			sim->side[n].qp->attr.retry_cnt = 0;
+			sim->side[n].qp->req.retry_cnt = 0;
+		}
+		for (n = 0; n < 24; n++) {
+			sim_recv(sim, 0, sim->slot);
+			sim_recv(sim, 1, sim->slot);
+		}
+		post_random(sim, 0);
+		if (below(sim, 2))
+			post_random(sim, 1);
+		wrong = sim_run(sim) ? sim_check(sim) : "never quiet";
+		KUNIT_ASSERT_NULL_MSG(test, wrong, "run %u: %s", i, wrong);
+	}
 }
 
 /* More packets than the window, in both directions at once. */
@@ -729,6 +779,8 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_random),
 	KUNIT_CASE(sim_random_new),
 	KUNIT_CASE(sim_large),
+	KUNIT_CASE_PARAM(sim_direct, load_gen_params),
+	KUNIT_CASE(sim_direct_toggled),
 	{}
 };
 

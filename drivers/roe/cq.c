@@ -133,16 +133,31 @@ enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
 
 ROE_EXPORT_FOR_TEST(roe_cq_post);
 
-/**
- * roe_cq_notify - call the completion handler, once roe_cq_post() asked for it
- * @cq: completion queue
- *
- * Context: any, no lock held: the handler may poll, arm and post.
- */
-void roe_cq_notify(struct roe_cq *cq)
+static void call_handler(struct roe_cq *cq)
 {
 	if (cq->ib.comp_handler)
 		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+}
+
+static void notify_late(struct work_struct *work)
+{
+	call_handler(container_of(work, struct roe_cq, notify_work));
+}
+
+/**
+ * roe_cq_notify - call the completion handler, once roe_cq_post() asked for it
+ * @cq: completion queue
+ * @may_call: not inside a post of a kernel user, who may hold a lock that the
+ *	handler takes; otherwise a worker calls it
+ *
+ * Context: any, no lock of ours held: the handler may poll, arm and post.
+ */
+void roe_cq_notify(struct roe_cq *cq, bool may_call)
+{
+	if (cq->ring || may_call)
+		call_handler(cq);
+	else
+		schedule_work(&cq->notify_work);
 }
 
 ROE_EXPORT_FOR_TEST(roe_cq_notify);
@@ -168,6 +183,7 @@ static void init_common(struct roe_cq *cq)
 {
 	spin_lock_init(&cq->lock);
 	INIT_WORK(&cq->error_work, raise_error);
+	INIT_WORK(&cq->notify_work, notify_late);
 }
 
 /**
@@ -228,6 +244,7 @@ ROE_EXPORT_FOR_TEST(roe_cq_init_user);
 void roe_cq_exit(struct roe_cq *cq)
 {
 	cancel_work_sync(&cq->error_work);
+	cancel_work_sync(&cq->notify_work);
 	roe_ring_destroy(cq->ring);
 	kvfree(cq->wc);
 }

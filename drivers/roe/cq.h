@@ -2,7 +2,8 @@
 /*
  * Completion queues. One spinlock (irqsave: kernel users poll from anywhere)
  * guards all state; it is the innermost lock, taken inside a QP's lock. The
- * completion handler is called outside of every lock, by roe_cq_notify().
+ * completion handler is called outside of every lock, by roe_cq_notify() or its
+ * worker.
  */
 #ifndef ROE_CQ_H
 #define ROE_CQ_H
@@ -24,6 +25,7 @@ struct roe_cq {
 	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not */
 	bool			overrun;	/* CQ error: nothing is added any more */
 	struct work_struct	error_work;	/* raises IB_EVENT_CQ_ERR once */
+	struct work_struct	notify_work;	/* calls a kernel user's handler */
 };
 
 static inline struct roe_cq *roe_cq(struct ib_cq *ibcq)
@@ -43,7 +45,7 @@ enum roe_cq_result {
  * Any context, QP lock may be held. Takes cq->lock.
  */
 enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc, bool solicited);
-void roe_cq_notify(struct roe_cq *cq);
+void roe_cq_notify(struct roe_cq *cq, bool may_call);
 /* Drop kernel-CQ/user-CQ nothing: entries of a destroyed QP stay (IBTA). */
 
 /* The CQ without a device: what the verbs below and KUnit have in common. */

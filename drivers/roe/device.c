@@ -230,6 +230,7 @@ static const struct ib_device_ops ops = {
 	.dealloc_mw		= roe_mw_dealloc,
 	.del_gid		= roe_gid_del,
 	.dereg_mr		= roe_mr_dereg,
+	.device_group		= &roe_knob_group,
 	.destroy_ah		= roe_ah_destroy,
 	.destroy_cq		= roe_cq_destroy,
 	.destroy_qp		= roe_qp_destroy,
@@ -292,6 +293,7 @@ static struct roe_dev *alloc_device(struct net_device *ndev)
 	INIT_LIST_HEAD(&dev->net_entry);
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	roe_keys_init(&dev->keys);
+	roe_knob_init(dev);
 	atomic_set(&dev->nr_qp, 0);
 	dev->ndev = ndev;
 	dev->net = dev_net(ndev);

@@ -51,6 +51,7 @@ struct roe_dev {
 	u64 __percpu		*stats;	/* enum roe_stat, see stats.h */
 	u64			pma_base[ROE_PMA_COUNTERS];	/* mad.c */
 	atomic_t		nr_qp;
+	bool			direct;		/* knob.c; READ_ONCE */
 };
 
 static inline struct roe_dev *roe_dev(struct ib_device *ibdev)
@@ -89,6 +90,10 @@ int roe_link_add(struct roe_dev *dev);
 int roe_link_live(struct roe_dev *dev);
 void roe_link_dead(struct roe_dev *dev);
 void roe_link_del(struct roe_dev *dev);
+
+/* knob.c: switches, module parameters and files in /sys/class/infiniband/NAME */
+extern const struct attribute_group roe_knob_group;
+void roe_knob_init(struct roe_dev *dev);
 
 /* May packets flow: up, carrier, MTU large enough? */
 bool roe_device_up(const struct roe_dev *dev);

@@ -8,6 +8,7 @@
 #include <linux/module.h>
 #include <rdma/rdma_netlink.h>
 #include "device.h"
+#include "direct.h"
 #include "icrc.h"
 #include "net.h"
 #include "qp.h"
@@ -19,9 +20,12 @@ static int __init roe_init(void)
 	err = roe_icrc_init();
 	if (err)
 		return err;
-	err = roe_qp_init();
+	err = roe_direct_init();
 	if (err)
 		return err;
+	err = roe_qp_init();
+	if (err)
+		goto err_qp;
 	err = roe_receive_init();
 	if (err)
 		goto err_receive;
@@ -39,6 +43,8 @@ err_net:
 	roe_receive_exit();
 err_receive:
 	roe_qp_exit();
+err_qp:
+	roe_direct_exit();
 	return err;
 }
 
@@ -48,6 +54,7 @@ static void __exit roe_exit(void)
 	roe_net_exit();
 	roe_receive_exit();
 	roe_qp_exit();
+	roe_direct_exit();
 	/* Whatever is still to be freed by call_rcu() is freed by code of ours. */
 	rcu_barrier();
 }

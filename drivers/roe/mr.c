@@ -478,6 +478,41 @@ void roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len)
 ROE_EXPORT_FOR_TEST(roe_mr_write);
 
 /**
+ * roe_mr_map - where a range lies
+ * @mr: the MR, held
+ * @va: first byte
+ * @len: bytes, not 0
+ * @vec: takes the pieces
+ * @max: room for so many
+ *
+ * There is no answer for what can be revoked, which would have to be held for as
+ * long as the pieces are in use.
+ *
+ * Context: between roe_mr_get() and roe_mr_put(); the pieces stay valid to the
+ * end of the RCU read-side section.
+ * Return: number of pieces; 0 if the bytes must be copied instead.
+ */
+unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
+			unsigned int max)
+{
+	struct walk walk = walk_start(mr, va);
+	unsigned int n;
+
+	if (revocable(mr))
+		return 0;
+	for (n = 0; len && n < max; n++) {
+		u32 part = len;
+
+		vec[n].iov_base = walk_next(&walk, &part);
+		vec[n].iov_len = part;
+		len -= part;
+	}
+	return len ? 0 : n;
+}
+
+ROE_EXPORT_FOR_TEST(roe_mr_map);
+
+/**
  * roe_mr_word - address of an 8-byte word of a range
  * @mr: the MR, held
  * @va: of the word

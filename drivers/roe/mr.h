@@ -147,6 +147,12 @@ void roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len);
 /* Source in pieces: @len bytes of @vec, of which the first @skip are left out. */
 void roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
 		      unsigned int nvec, u32 skip, u32 len);
+/*
+ * Where a held range lies, in at most @max pieces that are good until the RCU
+ * read-side section ends. Returns their number, 0: copy instead.
+ */
+unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
+			unsigned int max);
 /* Address of an aligned 8-byte word of a held range, NULL if it straddles. */
 u64 *roe_mr_word(struct roe_mr *mr, u64 va);
 

@@ -62,6 +62,9 @@ unsigned int roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs);
  */
 struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path);
 
+/* Is the peer an address of this host, now? BH disabled. */
+bool roe_path_local(struct roe_dev *dev, struct roe_path *path);
+
 /*
  * A namespace with at least one roe device has hooks and sockets. Process
  * context; after roe_net_del() no packet of the namespace touches @dev.

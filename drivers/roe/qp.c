@@ -16,6 +16,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include "ah.h"
+#include "direct.h"
 #include "post.h"
 #include "qp_state.h"
 #include "transport.h"
@@ -78,6 +79,8 @@ bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (roe_qp_is_ud(qp))
 		return roe_ud_emit(qp, ctx, txb);
 	more = roe_responder_emit(qp, ctx, txb);
+	if (ctx->answers_only)
+		return true;
 	return roe_requester_emit(qp, ctx, txb) || more;
 }
 
@@ -129,12 +132,8 @@ static unsigned int build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff
 	return lost;
 }
 
-/*
- * Collect a burst under the lock, send it without. The owner flag keeps the
- * order of bursts; whoever comes meanwhile leaves tx_again. Returns whether
- * another round is wanted.
- */
-static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
+/* A burst through the network. Returns whether more is to be sent. */
+static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	__must_hold(&qp->lock)
 {
 	struct roe_txb *txb = this_cpu_ptr(txbs);
@@ -142,12 +141,6 @@ static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 	unsigned int lost;
 	bool more;
 
-	if (qp->tx_busy) {
-		qp->tx_again = true;
-		return false;
-	}
-	qp->tx_busy = true;
-	qp->tx_again = false;
 	__skb_queue_head_init(&skbs);
 	more = roe_qp_emit(qp, ctx, txb);
 	lost = build(qp, txb, &skbs);
@@ -156,9 +149,42 @@ static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 		lost += roe_xmit_send(qp->dev, &skbs);
 		spin_lock(&qp->lock);
 	}
-	qp->tx_busy = false;
 	if (lost)
 		roe_requester_local_drop(qp, ctx);
+	return more;
+}
+
+/* Something to send, as far as that is known without trying. */
+static bool has_work(const struct roe_qp *qp)
+{
+	/* pairs with the release in post_one() */
+	return qp->resp.ack_due || qp->resp.rsrc_pending ||
+	       qp->sq.next != smp_load_acquire(&qp->sq.prod);
+}
+
+/*
+ * Collect a burst under the lock, send it without. The owner flag keeps the
+ * order of bursts; whoever comes meanwhile leaves tx_again. Returns whether
+ * another round is wanted.
+ */
+static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
+	__must_hold(&qp->lock)
+{
+	struct roe_qp *peer;
+	bool more;
+
+	if (qp->tx_busy) {
+		qp->tx_again = has_work(qp);
+		return false;
+	}
+	qp->tx_busy = true;
+	qp->tx_again = false;
+	peer = roe_direct_peer(qp, ctx);
+	if (peer)
+		more = roe_direct_send(qp, ctx, peer);
+	else
+		more = send_burst(qp, ctx);
+	qp->tx_busy = false;
 	return more || qp->tx_again;
 }
 
@@ -213,9 +239,9 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 		queue_delayed_work(qp_wq, &qp->flush_work, FLUSH_INTERVAL);
 	spin_unlock(&qp->lock);
 	if (ctx->notify_send)
-		roe_cq_notify(qp->scq);
+		roe_cq_notify(qp->scq, ctx->may_call);
 	if (ctx->notify_recv && (qp->rcq != qp->scq || !ctx->notify_send))
-		roe_cq_notify(qp->rcq);
+		roe_cq_notify(qp->rcq, ctx->may_call);
 	if (ctx->events)
 		deliver_events(qp, ctx->events);
 	return more;
@@ -336,6 +362,7 @@ static enum hrtimer_restart timer_fn(struct hrtimer *timer)
 	struct roe_ctx ctx;
 
 	roe_qp_begin(qp, &ctx);
+	ctx.may_call = true;
 	qp->timer_at = 0;
 	if (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD)
 		roe_timer_run(qp, &ctx);
@@ -349,10 +376,27 @@ void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 	unsigned int i;
 
 	begin(qp, &ctx);
+	ctx.may_call = true;
 	for (i = 0; i < n; i++)
 		roe_qp_dispatch(qp, &ctx, &pkts[i]);
 	/* what the user posted since the last doorbell may go out with the answer */
 	if (finish(qp, &ctx))
+		queue_work(qp_wq, &qp->work);
+}
+
+void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb)
+{
+	unsigned int i, budget = 4;
+	struct roe_ctx ctx;
+	bool more;
+
+	begin(qp, &ctx);
+	ctx.direct = true;
+	for (i = 0; i < txb->n; i++)
+		roe_qp_dispatch(qp, &ctx, &txb->pkt[i].rx);
+	while ((more = finish(qp, &ctx)) && --budget)
+		begin(qp, &ctx);
+	if (more)
 		queue_work(qp_wq, &qp->work);
 }
 

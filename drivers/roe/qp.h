@@ -8,7 +8,8 @@
  *   receive (softirq), the timer (softirq hrtimer), the worker.
  *   sq.post_lock, rq.lock (irqsave) guard what kernel users post, rq.lock of an
  *   SRQ what its QPs take as well; inside qp->lock. cq->lock is innermost.
- *   Nothing is held across ip_local_out: who finds tx_busy clear becomes the
+ *   Nothing is held across ip_local_out, nor is the lock of another QP taken
+ *   inside of one: who finds tx_busy clear becomes the
  *   owner of transmission, collects a burst under the lock, drops it, sends,
  *   and looks again; the others leave tx_again.
  *
@@ -124,6 +125,7 @@ struct roe_req {
 	u32	since_ack;	/* packets since the last AckReq */
 	u8	retry_cnt, rnr_retry;		/* left */
 	bool	rnr_wait;	/* nothing is sent until the timer has run */
+	bool	direct;		/* requests go to the peer without a network */
 	bool	rewound;	/* went back for una already; no progress since */
 	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
 	u64	early_deadline;	/* ns, 0: none; adaptive, counts nothing */
@@ -165,6 +167,7 @@ struct roe_resp {
 	u8	ack_syndrome;
 	bool	ack_due;
 	bool	fatal;		/* refused for good: ERR once the NAK has left */
+	bool	direct;		/* requests came so; the answers take the same way */
 	u8	nak_state;	/* syndrome of the NAK sent for ePSN, 0: none */
 	u32	in_msg;		/* 0, ROE_F_SEND or ROE_F_WRITE: message open */
 	bool	rwqe_valid;
@@ -218,6 +221,9 @@ struct roe_qp {
 /* What one run of the engines owes once the lock is dropped. */
 struct roe_ctx {
 	u64	now;		/* ns, monotonic */
+	bool	direct;		/* what is received comes from a QP of this device */
+	bool	answers_only;	/* requests of this QP take another way than its answers */
+	bool	may_call;	/* nobody above us holds a lock: handlers may be called */
 	bool	notify_send;	/* roe_cq_notify(scq) */
 	bool	notify_recv;
 	u32	events;		/* bit per enum ib_event_type */
@@ -245,6 +251,9 @@ struct roe_qp *roe_qp_lookup(u32 qpn);
  * matched namespace and addresses. RCU held, BH disabled, no lock.
  */
 void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n);
+
+/* The same for a burst of a QP of the same device, whose lock is not held. */
+void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb);
 
 int roe_qp_init(void);
 void roe_qp_exit(void);

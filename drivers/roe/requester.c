@@ -90,6 +90,20 @@ void roe_requester_rewind(struct roe_qp *qp)
 }
 
 /**
+ * roe_requester_at_una() - is the next packet the oldest the peer has not acknowledged?
+ * @qp: nothing in flight, or all of it about to be sent again
+ *
+ * Return: true if so: whatever way it takes, it overtakes nothing that counts.
+ */
+bool roe_requester_at_una(const struct roe_qp *qp)
+{
+	return roe_psn_diff(qp->req.max_psn, qp->req.una) <= 0 ||
+	       (qp->sq.next == qp->sq.cons && qp->req.wqe_psn == qp->req.una);
+}
+
+ROE_EXPORT_FOR_TEST(roe_requester_at_una);
+
+/**
  * roe_requester_slow_down() - packets were lost: fewer in flight from now on
  * @qp: a whole window sent again at once would only overrun the same queue
  */
@@ -337,7 +351,7 @@ static bool emit_data(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *t
 	pkt = roe_txb_add(txb, pick(qp, wqe->opcode, !off, last), len);
 	if (!pkt)
 		return false;
-	if (!roe_sge_read(qp, wqe, off, roe_tx_payload(pkt), len)) {
+	if (!roe_sge_load(qp, wqe, off, txb)) {
 		roe_txb_cancel(txb);
 		wqe->status = IB_WC_LOC_PROT_ERR;
 		return false;

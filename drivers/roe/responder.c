@@ -627,6 +627,9 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	}
 	if (resp->fatal)
 		return;
+	/* a late copy from the network says nothing about the way of the peer */
+	if (ctx->direct || !ahead)
+		resp->direct = ctx->direct;
 	if (ahead < 0) {
 		duplicate(qp, &rx->p);
 	} else if (!ahead) {
@@ -717,7 +720,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 			read_refused(qp, ctx, rs);
 			return true;
 		}
-		roe_mr_read(mr, rs->va + off, roe_tx_payload(pkt), len);
+		roe_sge_load_mr(txb, mr, rs->va + off);
 		roe_mr_put(mr);
 	}
 	if (rs->cur_psn == rs->last_psn)

@@ -203,3 +203,22 @@ struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path)
 		dst_cache_set_ip4(&path->dst, dst, path->av.saddr.s6_addr32[3]);
 	return dst;
 }
+
+/**
+ * roe_path_local() - does the way to the peer end on this host?
+ * @dev: device
+ * @path: path with an address vector; softirqs disabled
+ *
+ * Return: true while its destination is an address of this host.
+ */
+bool roe_path_local(struct roe_dev *dev, struct roe_path *path)
+{
+	struct dst_entry *dst = roe_path_route(dev, path);
+	bool local;
+
+	if (!dst)
+		return false;
+	local = path->av.v6 ? local_v6(dst) : local_v4(dst);
+	dst_release(dst);
+	return local;
+}

@@ -75,6 +75,96 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 	return !len;
 }
 
+/* The pieces of @rx grow by @len bytes of an MR; false: copy instead. */
+static bool add_pieces(struct roe_rx_pkt *rx, struct roe_mr *mr, u64 va, u32 len)
+{
+	unsigned int n = roe_mr_map(mr, va, len, rx->vec + rx->nvec, ROE_PKT_VECS - rx->nvec);
+
+	rx->nvec += n;
+	return n;
+}
+
+/* As roe_sge_read(), but only say where the bytes are. */
+static bool find_pieces(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off,
+			struct roe_rx_pkt *rx)
+{
+	u32 len = rx->p.len;
+	unsigned int i;
+
+	if (wqe->flags & IB_SEND_INLINE) {
+		rx->vec[rx->nvec++] = (struct kvec){ (u8 *)wqe->sge + off, len };
+		return true;
+	}
+	for (i = find(wqe->sge, wqe->num_sge, &off); len && i < wqe->num_sge; i++, off = 0) {
+		const struct roe_sge *sge = &wqe->sge[i];
+		u32 n = min(len, sge->len - off);
+		struct roe_mr *mr;
+		bool ok;
+
+		if (!n)
+			continue;
+		mr = roe_mr_get(qp->keys, qp->pd, sge->lkey, 0, sge->addr + off, n);
+		if (!mr)
+			return false;
+		ok = add_pieces(rx, mr, sge->addr + off, n);
+		roe_mr_put(mr);
+		if (!ok)
+			return false;
+		len -= n;
+	}
+	return !len;
+}
+
+/* The last packet of a direct burst carries a copy after all. */
+static void copied(struct roe_tx_pkt *pkt)
+{
+	pkt->rx.nvec = 1;
+	pkt->rx.vec[0] = (struct kvec){ roe_tx_payload(pkt), pkt->p.len };
+}
+
+/**
+ * roe_sge_load() - payload of the last packet of a burst, from a send WQE
+ * @qp: owner
+ * @wqe: its SGEs, or its inline bytes
+ * @off: first byte of the message
+ * @txb: the burst; in a direct one the bytes stay where they are if they can
+ *
+ * Return: false if a key is not valid (any more).
+ */
+bool roe_sge_load(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, struct roe_txb *txb)
+{
+	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
+
+	if (txb->direct) {
+		if (find_pieces(qp, wqe, off, &pkt->rx)) {
+			roe_txb_in_place(txb);
+			return true;
+		}
+		copied(pkt);
+	}
+	return roe_sge_read(qp, wqe, off, roe_tx_payload(pkt), pkt->p.len);
+}
+
+/**
+ * roe_sge_load_mr() - the same from memory that the peer named
+ * @txb: the burst
+ * @mr: checked by the caller for [@va, @va + length of the packet)
+ * @va: first byte
+ */
+void roe_sge_load_mr(struct roe_txb *txb, struct roe_mr *mr, u64 va)
+{
+	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
+
+	if (txb->direct) {
+		if (add_pieces(&pkt->rx, mr, va, pkt->p.len)) {
+			roe_txb_in_place(txb);
+			return;
+		}
+		copied(pkt);
+	}
+	roe_mr_read(mr, va, roe_tx_payload(pkt), pkt->p.len);
+}
+
 /* Copy @n bytes that begin @skip bytes into the pieces to @va. */
 static void write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 skip, u32 n)
 {

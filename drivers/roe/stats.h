@@ -11,6 +11,8 @@ enum roe_stat {
 	ROE_STAT_TX_BYTES,
 	ROE_STAT_RX_PKTS,		/* packets with a right ICRC for one of our QPs */
 	ROE_STAT_RX_BYTES,
+	ROE_STAT_DIRECT_PKTS,		/* from QP to QP of this device, without a network */
+	ROE_STAT_DIRECT_BYTES,		/* payload */
 	ROE_STAT_TX_DROP,		/* refused by IP, the qdisc or for want of memory */
 	ROE_STAT_RX_ICRC_ERR,		/* rx_icrc_encapsulated */
 	ROE_STAT_RX_MALFORMED,

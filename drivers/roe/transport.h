@@ -30,6 +30,7 @@
 /* requester.c: work requests to packets */
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_requester_rewind(struct roe_qp *qp);
+bool roe_requester_at_una(const struct roe_qp *qp);
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
 void roe_requester_slow_down(struct roe_qp *qp);
 bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
@@ -83,6 +84,8 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 /* sge.c: bytes between SGE lists and packets */
 bool roe_sge_check(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, int access);
 bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *dst, u32 len);
+bool roe_sge_load(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, struct roe_txb *txb);
+void roe_sge_load_mr(struct roe_txb *txb, struct roe_mr *mr, u64 va);
 void roe_sge_write_mr(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 len);
 bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, u32 off,
 		   const struct kvec *vec, unsigned int nvec, u32 len);

@@ -128,6 +128,17 @@ void roe_txb_cancel(struct roe_txb *txb)
 ROE_EXPORT_FOR_TEST(roe_txb_cancel);
 
 /**
+ * roe_txb_in_place() - the last packet needs no memory of ours
+ * @txb: direct burst; the pieces of the packet's payload lie where it is sent from
+ */
+void roe_txb_in_place(struct roe_txb *txb)
+{
+	txb->off -= roe_tx_bytes(&txb->pkt[txb->n - 1]);
+}
+
+ROE_EXPORT_FOR_TEST(roe_txb_in_place);
+
+/**
  * roe_txb_reset() - forget all packets, keep the memory
  * @txb: burst; who sends bytes of it has page references of his own
  */

@@ -64,9 +64,16 @@ struct roe_rx_pkt {
 	struct kvec	vec[ROE_PKT_VECS];
 };
 
-/* A packet to send. @buf is where the BTH will be, in a chunk of the burst. */
+/*
+ * A packet to send. @buf is where the BTH will be, in a chunk of the burst. In a
+ * direct burst it is at the same time what the other QP receives: the pieces of
+ * its payload lie in the memory that is sent, or at @buf.
+ */
 struct roe_tx_pkt {
-	struct roe_pkt	p;
+	union {
+		struct roe_pkt		p;
+		struct roe_rx_pkt	rx;
+	};
 	struct page	*page;
 	u8		*buf;
 	u8		hdrlen;		/* BTH and extended headers, bytes */
@@ -91,6 +98,7 @@ struct roe_txb_chunk {
  * never kept across bursts.
  */
 struct roe_txb {
+	bool			direct;	/* to a QP of this device, without a network */
 	unsigned int		n;
 	u32			bytes;
 	struct roe_ah_entry	*ah;		/* UD: where all its packets go; a reference */
@@ -133,6 +141,7 @@ static inline u8 roe_pkt_pad(u32 len)
 /* txb.c: under the QP lock, softirqs disabled; nothing sleeps. */
 struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len);
 void roe_txb_cancel(struct roe_txb *txb);
+void roe_txb_in_place(struct roe_txb *txb);
 void roe_txb_reset(struct roe_txb *txb);
 void roe_txb_free(struct roe_txb *txb);
 

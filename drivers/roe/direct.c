@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Two QPs of one device need no wire: a burst of packet descriptors goes from
+ * the engines of one straight to the engines of the other, through the same
+ * protocol code. Payload is copied once, from the memory that is sent to the
+ * memory that receives.
+ *
+ * Why that is safe
+ *   Locks: the sender's lock is dropped while the receiver's is taken. tx_busy
+ *   keeps the order of bursts, as it does on the way to the network.
+ *   Memory: descriptors point into MRs of the sender and are used before its RCU
+ *   read-side section ends, for which dereg and destroy wait.
+ *   Depth: the receiver answers at once, one level down; the sender's tx_busy
+ *   ends it there. Any deeper chain (QPs that name each other in a ring,
+ *   handlers that post) finds no burst left and goes on in a worker.
+ *   Order: between a packet on the way through the network and one that takes no
+ *   time there would be none. Requests therefore change to the direct way only
+ *   where they overtake nothing (roe_requester_at_una()), and answers take the
+ *   way of the request. The other way round nothing can be overtaken.
+ *
+ * Nothing is delivered that the network would not deliver: same device and so
+ * same namespace, both address vectors name each other, and the address is one
+ * of this host now.
+ */
+#include <linux/percpu.h>
+#include "direct.h"
+#include "transport.h"
+
+/* A request, and the answer to it. */
+#define DEPTH	2
+
+static struct roe_txb __percpu *txbs[DEPTH];	/* softirqs disabled while in use */
+static DEFINE_PER_CPU(unsigned int, depth);
+
+int roe_direct_init(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < DEPTH; i++) {
+		txbs[i] = alloc_percpu(struct roe_txb);
+		if (!txbs[i]) {
+			roe_direct_exit();
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+void roe_direct_exit(void)
+{
+	unsigned int i;
+	int cpu;
+
+	for (i = 0; i < DEPTH; i++) {
+		if (!txbs[i])
+			continue;
+		for_each_possible_cpu(cpu)
+			roe_txb_free(per_cpu_ptr(txbs[i], cpu));
+		free_percpu(txbs[i]);
+	}
+}
+
+/* What receive.c asks of a packet, asked of the QPs. */
+static bool match(const struct roe_qp *qp, const struct roe_qp *peer)
+{
+	const struct roe_av *out = &qp->path.av, *back = &peer->path.av;
+
+	return peer->dev == qp->dev && peer->type == qp->type && peer->pkey == qp->pkey &&
+	       ipv6_addr_equal(&out->daddr, &back->saddr) &&
+	       ipv6_addr_equal(&out->saddr, &back->daddr);
+}
+
+static struct roe_qp *find(struct roe_qp *qp)
+{
+	struct roe_qp *peer;
+
+	/* a datagram is complete when it has left, a WQE of RC only when it was received */
+	if (qp->type != IB_QPT_RC || !READ_ONCE(qp->dev->direct))
+		return NULL;
+	peer = roe_qp_lookup(qp->dest_qpn);
+	if (!peer || !match(qp, peer) || !roe_path_local(qp->dev, &qp->path))
+		return NULL;
+	return peer;
+}
+
+/**
+ * roe_direct_way() - does this round go directly?
+ * @qp: about to send, qp->lock held
+ * @ctx: answers_only is set if only the answers take this way
+ * @possible: there is a peer on this device
+ *
+ * Return: true for the direct way, false for the network.
+ */
+bool roe_direct_way(struct roe_qp *qp, struct roe_ctx *ctx, bool possible)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_req *req = &qp->req;
+
+	if (!possible) {
+		req->direct = false;
+		resp->direct = false;
+	} else if (!req->direct) {
+		req->direct = roe_requester_at_una(qp);
+	}
+	ctx->answers_only = (resp->rsrc_pending || resp->ack_due) && resp->direct != req->direct;
+	return ctx->answers_only ? resp->direct : req->direct;
+}
+
+ROE_EXPORT_FOR_TEST(roe_direct_way);
+
+/**
+ * roe_direct_peer() - to whom this round goes directly
+ * @qp: about to send, qp->lock held
+ * @ctx: answers_only is set if only the answers take this way
+ *
+ * Softirqs disabled, RCU read-side section, in which the result is valid.
+ *
+ * Return: the peer, NULL: through the network.
+ */
+struct roe_qp *roe_direct_peer(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_qp *peer = find(qp);
+
+	return roe_direct_way(qp, ctx, peer) ? peer : NULL;
+}
+
+static u32 payload(const struct roe_txb *txb)
+{
+	unsigned int i;
+	u32 sum = 0;
+
+	for (i = 0; i < txb->n; i++)
+		sum += txb->pkt[i].p.len;
+	return sum;
+}
+
+/**
+ * roe_direct_send() - one burst to a QP of the same device
+ * @qp: owner of its transmission (tx_busy), qp->lock held; dropped meanwhile
+ * @ctx: the time; takes notifications
+ * @peer: from roe_direct_peer(); may be @qp itself
+ *
+ * Return: whether more is to be sent.
+ */
+bool roe_direct_send(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_qp *peer)
+	__must_hold(&qp->lock)
+{
+	unsigned int level = __this_cpu_read(depth);
+	struct roe_txb *txb;
+	bool more;
+
+	if (level == DEPTH)
+		return true;
+	txb = this_cpu_ptr(txbs[level]);
+	txb->direct = true;
+	more = roe_qp_emit(qp, ctx, txb);
+	if (!txb->n)
+		return more;
+	roe_stat_add(qp->dev, ROE_STAT_DIRECT_PKTS, txb->n);
+	roe_stat_add(qp->dev, ROE_STAT_DIRECT_BYTES, payload(txb));
+	spin_unlock(&qp->lock);
+	__this_cpu_write(depth, level + 1);
+	roe_qp_deliver(peer, txb);
+	__this_cpu_write(depth, level);
+	roe_txb_reset(txb);
+	spin_lock(&qp->lock);
+	return more;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Switches of a device: a module parameter says how new devices begin, a file
+ * in /sys/class/infiniband/NAME changes one at any time, under traffic too.
+ */
+#include <linux/kstrtox.h>
+#include <linux/moduleparam.h>
+#include <linux/sysfs.h>
+#include "device.h"
+
+static bool direct = true;
+module_param(direct, bool, 0644);
+MODULE_PARM_DESC(direct, "packets between two QPs of a device pass without a network (new devices; default Y)");
+
+static struct roe_dev *to_dev(struct device *device)
+{
+	return rdma_device_to_drv_device(device, struct roe_dev, ib);
+}
+
+static ssize_t direct_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(to_dev(device)->direct));
+}
+
+static ssize_t direct_store(struct device *device, struct device_attribute *attr,
+			    const char *buf, size_t len)
+{
+	bool on;
+	int err = kstrtobool(buf, &on);
+
+	if (err)
+		return err;
+	WRITE_ONCE(to_dev(device)->direct, on);
+	return len;
+}
+static DEVICE_ATTR_RW(direct);
+
+static struct attribute *attrs[] = {
+	&dev_attr_direct.attr,
+	NULL
+};
+
+const struct attribute_group roe_knob_group = {
+	.attrs = attrs,
+};
+
+/**
+ * roe_knob_init() - switches of a new device, as the module parameters say
+ * @dev: not registered yet
+ */
+void roe_knob_init(struct roe_dev *dev)
+{
+	dev->direct = READ_ONCE(direct);
+}
