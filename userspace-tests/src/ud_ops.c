@@ -330,6 +330,25 @@ static int find_gid(struct rt_dev *dev, bool v4, union ibv_gid *gid)
 	return -1;
 }
 
+/* Answer with a handle made of the completion and the 40 bytes. */
+static bool replies(struct ep *a, struct ep *b, struct ibv_wc *wc, const uint8_t *grh)
+{
+	struct ibv_ah *ah = ibv_create_ah_from_wc(b->q.dev->pd, wc, (struct ibv_grh *)grh, RT_PORT);
+	struct ibv_sge sge = sge_of(&b->q, &src, 0, 33);
+	struct ibv_send_wr wr;
+	bool ok;
+
+	if (!RT_CHECK(ah))
+		return false;
+	rt_fill(src.p, 33, 5, 0);
+	wr = ud_wr(5, &sge, 1, ah, &a->q);
+	wr.wr.ud.remote_qpn = wc->src_qp;
+	ok = RT_EQ(recv_slot(&a->q, 5), 0) && RT_EQ(rt_post(&b->q, &wr), 0) &&
+	     rt_expect(b->q.scq, 5, IBV_WC_SUCCESS, NULL) && arrives(b, a, 5, 33, 5, NULL);
+	ibv_destroy_ah(ah);
+	return ok;
+}
+
 static void test_grh(bool v4)
 {
 	union ibv_gid sgid, dgid;
@@ -352,6 +371,8 @@ static void test_grh(bool v4)
 	     RT_EQ(wc.sl, v4 ? 10 : 9) && RT_EQ(dst.p[SLOT + GRH + len], 0xaa);
 	ok = ok && (v4 ? grh_v4 : grh_v6)(dst.p + SLOT, &sgid, &dgid, len);
 	rt_ok(ok, "the 40 bytes in front of the data over %s", v4 ? "IPv4" : "IPv6");
+	rt_ok(ok && replies(&a, &b, &wc, dst.p + SLOT), "they and the completion lead back over %s",
+	      v4 ? "IPv4" : "IPv6");
 	eps_free(&a, &b);
 }
 
