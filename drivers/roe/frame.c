@@ -94,6 +94,23 @@ static void copy_head(struct roe_frame_head *head, const struct sk_buff *skb, bo
 	head->udp = *udp_hdr(skb);
 }
 
+/* Go on with the CRC over the payload, fetching it on the way if it is not there yet. */
+static u32 seal_payload(struct roe_icrc_run *run, u32 crc, const struct roe_tx_pkt *pkt)
+{
+	u8 *dst = roe_tx_payload(pkt);
+	unsigned int i;
+
+	if (!pkt->rx.nvec)
+		return roe_icrc_update(run, crc, dst, pkt->p.len);
+	for (i = 0; i < pkt->rx.nvec; i++) {
+		const struct kvec *vec = &pkt->rx.vec[i];
+
+		crc = roe_icrc_copy(run, crc, dst, vec->iov_base, vec->iov_len);
+		dst += vec->iov_len;
+	}
+	return crc;
+}
+
 /* BTH and extended headers before the payload, pad and ICRC behind it. */
 static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 		 const struct roe_tx_pkt *pkt)
@@ -104,10 +121,11 @@ static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 
 	roe_header_build(&pkt->p, pkt->buf);
 	memset(tail, 0, pkt->pad);
-	tail += pkt->pad;
 	crc = roe_icrc_head(run, &head->ip4, head->v6, &head->udp, bth);
-	crc = roe_icrc_update(run, crc, bth + 1, tail - (u8 *)(bth + 1));
-	put_unaligned(roe_icrc_final(crc), (__le32 *)tail);
+	crc = roe_icrc_update(run, crc, bth + 1, pkt->hdrlen - sizeof(*bth));
+	crc = seal_payload(run, crc, pkt);
+	crc = roe_icrc_update(run, crc, tail, pkt->pad);
+	put_unaligned(roe_icrc_final(crc), (__le32 *)(tail + pkt->pad));
 }
 
 /* One hash per flow: one transmit queue, so one order. */
@@ -177,7 +195,7 @@ static void add_frags(struct sk_buff *skb, const struct roe_tx_pkt *pkt, unsigne
 /**
  * roe_frame_build() - one skb with all headers and ICRCs
  * @path: addresses; its IPv4 ID counter moves by @n
- * @pkt: what roe_frame_fit() allowed, payload in place
+ * @pkt: what roe_frame_fit() allowed
  * @n: packets
  * @headroom: bytes in front of the IP header
  *

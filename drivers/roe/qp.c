@@ -142,6 +142,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	bool more;
 
 	__skb_queue_head_init(&skbs);
+	txb->later = true;
 	more = roe_qp_emit(qp, ctx, txb);
 	lost = build(qp, txb, &skbs);
 	if (!skb_queue_empty(&skbs)) {

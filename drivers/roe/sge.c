@@ -115,10 +115,10 @@ static bool find_pieces(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off,
 	return !len;
 }
 
-/* The last packet of a direct burst carries a copy after all. */
-static void copied(struct roe_tx_pkt *pkt)
+/* The last packet carries a copy after all; the reader of a direct burst is told. */
+static void copied(const struct roe_txb *txb, struct roe_tx_pkt *pkt)
 {
-	pkt->rx.nvec = 1;
+	pkt->rx.nvec = txb->direct;
 	pkt->rx.vec[0] = (struct kvec){ roe_tx_payload(pkt), pkt->p.len };
 }
 
@@ -127,7 +127,8 @@ static void copied(struct roe_tx_pkt *pkt)
  * @qp: owner
  * @wqe: its SGEs, or its inline bytes
  * @off: first byte of the message
- * @txb: the burst; in a direct one the bytes stay where they are if they can
+ * @txb: the burst; in a direct one, or where they are copied later, the bytes stay
+ *	 where they are if they can
  *
  * Return: false if a key is not valid (any more).
  */
@@ -135,13 +136,12 @@ bool roe_sge_load(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, struct
 {
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
-	if (txb->direct) {
-		if (find_pieces(qp, wqe, off, &pkt->rx)) {
+	if ((txb->direct || txb->later) && find_pieces(qp, wqe, off, &pkt->rx)) {
+		if (txb->direct)
 			roe_txb_in_place(txb);
-			return true;
-		}
-		copied(pkt);
+		return true;
 	}
+	copied(txb, pkt);
 	return roe_sge_read(qp, wqe, off, roe_tx_payload(pkt), pkt->p.len);
 }
 
@@ -155,13 +155,12 @@ void roe_sge_load_mr(struct roe_txb *txb, struct roe_mr *mr, u64 va)
 {
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
-	if (txb->direct) {
-		if (add_pieces(&pkt->rx, mr, va, pkt->p.len)) {
+	if ((txb->direct || txb->later) && add_pieces(&pkt->rx, mr, va, pkt->p.len)) {
+		if (txb->direct)
 			roe_txb_in_place(txb);
-			return;
-		}
-		copied(pkt);
+		return;
 	}
+	copied(txb, pkt);
 	roe_mr_read(mr, va, roe_tx_payload(pkt), pkt->p.len);
 }
 

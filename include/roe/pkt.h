@@ -65,9 +65,11 @@ struct roe_rx_pkt {
 };
 
 /*
- * A packet to send. @buf is where the BTH will be, in a chunk of the burst. In a
- * direct burst it is at the same time what the other QP receives: the pieces of
- * its payload lie in the memory that is sent, or at @buf.
+ * A packet to send. @buf is where the BTH will be, in a chunk of the burst. The
+ * payload is at roe_tx_payload() already, or still in @rx.nvec pieces of the
+ * memory that is sent, good until the RCU read-side section ends. A packet of a
+ * direct burst is at the same time what the other QP receives, so there the
+ * pieces say where the payload is in any case.
  */
 struct roe_tx_pkt {
 	union {
@@ -99,6 +101,7 @@ struct roe_txb_chunk {
  */
 struct roe_txb {
 	bool			direct;	/* to a QP of this device, without a network */
+	bool			later;	/* payload is copied with its CRC, not before */
 	unsigned int		n;
 	u32			bytes;
 	struct roe_ah_entry	*ah;		/* UD: where all its packets go; a reference */
