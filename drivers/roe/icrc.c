@@ -24,7 +24,7 @@
 #define SECTION_MIN_LEN	256
 
 static bool simd __ro_after_init;
-static u32 simd_min_len __ro_after_init = U32_MAX;
+static u32 min_len __ro_after_init = U32_MAX;
 DEFINE_STATIC_CALL(roe_icrc_crc, roe_icrc_lib);
 
 /**
@@ -41,7 +41,7 @@ int __init roe_icrc_init(void)
 		return err;
 	static_call_update(roe_icrc_crc, choice.impl->crc);
 	simd = choice.impl->simd;
-	simd_min_len = choice.min_len;
+	min_len = choice.min_len;
 	return 0;
 }
 
@@ -78,7 +78,7 @@ ROE_EXPORT_FOR_TEST(roe_icrc_end);
 /* A piece outside of a section, long enough for one of its own? */
 static u32 go_on_alone(u32 crc, const void *src, size_t len, void *dst)
 {
-	if (!simd || len < SECTION_MIN_LEN || !roe_icrc_fpu_begin())
+	if (len < SECTION_MIN_LEN || !roe_icrc_fpu_begin())
 		return roe_icrc_lib(crc, src, len, dst);
 	crc = static_call(roe_icrc_crc)(crc, src, len, dst);
 	roe_icrc_fpu_end();
@@ -87,10 +87,10 @@ static u32 go_on_alone(u32 crc, const void *src, size_t len, void *dst)
 
 static u32 go_on(const struct roe_icrc_run *run, u32 crc, const void *src, size_t len, void *dst)
 {
-	if (!run->fpu)
-		return go_on_alone(crc, src, len, dst);
-	if (len < simd_min_len)
+	if (len < min_len)
 		return roe_icrc_lib(crc, src, len, dst);
+	if (simd && !run->fpu)
+		return go_on_alone(crc, src, len, dst);
 	return static_call(roe_icrc_crc)(crc, src, len, dst);
 }
 

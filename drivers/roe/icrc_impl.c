@@ -2,8 +2,9 @@
 /*
  * Which CRC-32? What crc32_le() is depends on kernel and machine: a table (x86
  * before 6.14), CRC instructions (arm64), or SIMD that opens an FPU section of its
- * own in each call. On x86 roe brings its own kernels, which copy on the way and
- * share one section. All that pass a test are timed when the module is loaded.
+ * own in each call. roe brings one that beats the table without any of that, and
+ * on x86 kernels that copy on the way and share one section. All that pass a test
+ * are timed when the module is loaded.
  */
 #include <linux/crc32.h>
 #include <linux/crc32poly.h>
@@ -38,7 +39,7 @@ static inline bool cpu_has_xfeatures(u64 mask, const char **name)
 
 static char *wanted;
 module_param_named(icrc, wanted, charp, 0444);
-MODULE_PARM_DESC(icrc, "CRC-32: lib, or on x86 pclmul, vpclmul256, vpclmul512 (default: the fastest)");
+MODULE_PARM_DESC(icrc, "CRC-32: lib, sparse, or on x86 pclmul, vpclmul256, vpclmul512 (default: the fastest)");
 
 /* Every length below takes another way through the kernels: all are tested. */
 #define TEST_LEN	800
@@ -94,6 +95,7 @@ static bool has_vpclmul512(void)
 
 const struct roe_icrc_impl roe_icrc_impls[] = {
 	{ "lib", always, false, roe_icrc_lib },
+	{ "sparse", always, false, roe_icrc_sparse },
 #ifdef CONFIG_X86_64
 	{ "pclmul", has_pclmul, true, roe_icrc_pclmul },
 	{ "vpclmul256", has_vpclmul256, true, roe_icrc_vpclmul256 },
@@ -226,7 +228,7 @@ static u32 __init least_len(const struct roe_icrc_impl *impl, const u8 *src, u8 
 {
 	u32 len = ROE_ICRC_SIMD_MIN;
 
-	if (!impl->simd)
+	if (impl == roe_icrc_impls)
 		return U32_MAX;
 	while (len < BENCH_LEN &&
 	       cost(impl, src, dst, len) > cost(roe_icrc_impls, src, dst, len))

@@ -30,6 +30,9 @@ extern const unsigned int roe_icrc_num_impls;
 
 u32 roe_icrc_lib(u32 crc, const void *src, size_t len, void *dst);
 
+/* icrc_sparse.c: any context, any length */
+u32 roe_icrc_sparse(u32 crc, const void *src, size_t len, void *dst);
+
 /**
  * struct roe_icrc_choice - what was found best on this machine
  * @impl: the implementation

@@ -23,7 +23,7 @@ check "the log and the parameter name the same implementation" chosen
 can()
 {
 	case $1 in
-	lib) return 0 ;;
+	lib | sparse) return 0 ;;
 	pclmul) grep -qw pclmulqdq /proc/cpuinfo ;;
 	vpclmul256) grep -qw vpclmulqdq /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo ;;
 	vpclmul512) grep -qw vpclmulqdq /proc/cpuinfo && grep -qw avx512f /proc/cpuinfo ;;
@@ -44,7 +44,7 @@ traffic()
 	ip link del va
 }
 
-for name in lib pclmul vpclmul256 vpclmul512; do
+for name in lib sparse pclmul vpclmul256 vpclmul512; do
 	unload_roe
 	if can $name; then
 		check "icrc=$name carries traffic" traffic $name
