@@ -120,8 +120,8 @@ static struct roe_txb *fill_txb(struct kunit *test, const struct train *t)
 	prandom_seed_state(&rnd, t->n);
 	for (i = 0; i < t->n; i++) {
 		bool last = i == t->n - 1;
-		struct roe_tx_pkt *pkt = roe_txb_add(txb, !i ? t->first : last ? t->last : t->middle,
-						     last ? t->last_len : t->mtu);
+		u8 op = !i ? t->first : last ? t->last : t->middle;
+		struct roe_tx_pkt *pkt = roe_txb_add(txb, op, last ? t->last_len : t->mtu);
 
 		KUNIT_ASSERT_NOT_NULL(test, pkt);
 		prandom_bytes_state(&rnd, roe_tx_payload(pkt), pkt->p.len);
@@ -240,8 +240,8 @@ static struct sk_buff *lay_out(struct kunit *test, struct rnd_state *rnd, const 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	skb_put_data(skb, src, linear);
 	for (i = 0, src += linear, len -= linear; len; i++) {
-		u32 part = i == MAX_SKB_FRAGS - 1 && !list ? len :
-			   min_t(u32, len, 1 + prandom_u32_state(rnd) % (2 * len / MAX_SKB_FRAGS + 2));
+		u32 some = 1 + prandom_u32_state(rnd) % (2 * len / MAX_SKB_FRAGS + 2);
+		u32 part = i == MAX_SKB_FRAGS - 1 && !list ? len : min(len, some);
 		int order = get_order(part + 64);
 		struct page *page;
 		u32 off;
@@ -412,7 +412,8 @@ static void segs_list(struct kunit *test)
 static void segs_fixed_id(struct kunit *test)
 {
 	static const struct train t = {
-		.id = 500, .first = 0x07, .middle = 0x07, .last = 0x08, .mtu = 256, .last_len = 9, .n = 6,
+		.id = 500, .first = 0x07, .middle = 0x07, .last = 0x08,
+		.mtu = 256, .last_len = 9, .n = 6,
 	};
 	struct roe_txb *txb = fill_txb(test, &t);
 	struct roe_path path;
@@ -435,7 +436,8 @@ static void segs_fixed_id(struct kunit *test)
 static void segs_hostile(struct kunit *test)
 {
 	static const struct train t = {
-		.id = 1, .first = 0x07, .middle = 0x07, .last = 0x08, .mtu = 256, .last_len = 256, .n = 6,
+		.id = 1, .first = 0x07, .middle = 0x07, .last = 0x08,
+		.mtu = 256, .last_len = 256, .n = 6,
 	};
 	static const u16 sizes[] = { 1, 15, 16, 17, 271, 272, 273, 1000, 60000 };
 	struct roe_txb *txb = fill_txb(test, &t);

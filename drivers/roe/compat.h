@@ -113,16 +113,16 @@ static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
 	udp_tunnel_sock_release(roe_compat_tunnel_sock(socket_))
 
 /* IPv4 got a limit of its own in 6.3. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
-#define roe_compat_gso_max_size(dev, v6)	READ_ONCE((dev)->gso_max_size)
+#if ROE_KERNEL_BEFORE(6, 3)
+#define roe_compat_gso_max_size(dev, v6)	((void)(v6), READ_ONCE((dev)->gso_max_size))
 #else
 #define roe_compat_gso_max_size(dev, v6)				\
 	((v6) ? READ_ONCE((dev)->gso_max_size) : READ_ONCE((dev)->gso_ipv4_max_size))
 #endif
 
 /* Fragments in the memory of a device came with 6.12. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
-#define skb_frags_readable(skb)	true
+#if ROE_KERNEL_BEFORE(6, 12)
+#define skb_frags_readable(skb)	((void)(skb), true)
 #endif
 
 /* Routing key from a DS field; ECN bits do not take part in routing. */

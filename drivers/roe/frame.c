@@ -174,6 +174,7 @@ unsigned int roe_frame_fit(const struct roe_tx_pkt *pkt, unsigned int n,
 	}
 	return i;
 }
+
 ROE_EXPORT_FOR_TEST(roe_frame_fit);
 
 static void add_frags(struct sk_buff *skb, const struct roe_tx_pkt *pkt, unsigned int n)
@@ -244,4 +245,5 @@ struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *
 	__skb_set_sw_hash(skb, flow_hash(av), true);
 	return skb;
 }
+
 ROE_EXPORT_FOR_TEST(roe_frame_build);

@@ -177,6 +177,7 @@ static bool allows(const struct roe_mr *mr, const struct ib_pd *pd, u32 key, int
 /* Key, PD and range are read after the state: pairs with those who set it VALID. */
 static bool is_valid(const struct roe_mr *mr)
 {
+	/* pairs with the releases in user_mr.c, fast_mr.c and mw.c */
 	return smp_load_acquire(&mr->state) == ROE_MR_VALID;
 }
 

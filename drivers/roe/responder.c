@@ -324,6 +324,7 @@ static struct verdict atomic_write_on(struct roe_qp *qp, struct roe_mr *mr,
 	if (v.syndrome)
 		return v;
 	gather(rx->vec, (u8 *)&value, sizeof(value));
+	/* what the message wrote before it; read by the application */
 	smp_store_release(word, value);
 	return ACCEPT;
 }

@@ -79,6 +79,7 @@ unsigned int roe_cursor_take(struct roe_cursor *at, u32 len, struct kvec *vec,
 	}
 	return n <= max ? n : 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_cursor_take);
 
 /**
@@ -115,6 +116,7 @@ const void *roe_cursor_read(struct roe_cursor *at, u32 len, void *buf)
 	}
 	return buf;
 }
+
 ROE_EXPORT_FOR_TEST(roe_cursor_read);
 
 /* IP header as sent; options and extension headers are not ours. */
@@ -166,6 +168,7 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 	segs->size = skb_is_gso(skb) && !segs->list ? si->gso_size : segs->left;
 	return segs->size >= MIN_LEN;
 }
+
 ROE_EXPORT_FOR_TEST(roe_segs_begin);
 
 /* A member of a list has its headers in front of its data, as they came. */
@@ -211,6 +214,7 @@ bool roe_segs_next(struct roe_segs *segs)
 	roe_cursor_take(&segs->at, segs->len, NULL, 0);
 	return segs->hdr;
 }
+
 ROE_EXPORT_FOR_TEST(roe_segs_next);
 
 /**
@@ -226,4 +230,5 @@ void roe_segs_fix_id(struct roe_segs *segs)
 	segs->id--;
 	roe_frame_head_set(&segs->head, segs->id, segs->len);
 }
+
 ROE_EXPORT_FOR_TEST(roe_segs_fix_id);

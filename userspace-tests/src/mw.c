@@ -249,18 +249,21 @@ static void test_bounds(enum ibv_mw_type type, bool zero_based)
 
 	for (c = 0; ok && c < ARRAY_SIZE(cases); c++)
 		for (i = 0; ok && i < 2; i++) {
+			bool may = cases[c].may;
+			size_t len = may ? LEN : 0;
 			struct world w;
+			int want;
 
 			begin(&w, type);
 			ok = type == IBV_MW_TYPE_1 ?
 			     RT_EQ(bind1(&w, info(bbuf.mr, OFF, LEN, access)), 0) :
 			     RT_EQ(bind2(&w.p.b, w.mw, next_key(w.rkey),
 					 info(bbuf.mr, OFF, LEN, access)), 0);
+			want = may ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
 			ok = ok &&
-			     RT_EQ(use(&w.p.a, i, cases[c].addr, cases[c].len, w.mw->rkey),
-				   cases[c].may ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR) &&
-			     untouched(OFF, cases[c].may ? LEN : 0) &&
-			     RT_EQ(abuf.p[0] == 0x22, i == 0 || !cases[c].may);
+			     RT_EQ(use(&w.p.a, i, cases[c].addr, cases[c].len, w.mw->rkey), want) &&
+			     untouched(OFF, len) &&
+			     RT_EQ(abuf.p[0] == 0x22, i == 0 || !may);
 			if (!ok)
 				rt_diag("case %u, %s", c, ops[i].name);
 			end(&w);

@@ -613,7 +613,8 @@ static bool every_length(void)
 			memset(bytes, 0, sizeof(bytes));
 			bytes[0] = op;
 			bytes[1] = len & 1 ? 0x30 : 0;
-			bytes[2] = bytes[3] = 0xff;
+			bytes[2] = 0xff;
+			bytes[3] = 0xff;
 			bytes[5] = q.qp->qp_num >> 16;
 			bytes[6] = q.qp->qp_num >> 8;
 			bytes[7] = q.qp->qp_num;
@@ -908,7 +909,8 @@ int main(int argc, char **argv)
 		rt_die("usage: rc_wire -d DEV -g GID NETNS PEER-ADDRESS OWN-ADDRESS");
 	argv += rt_args.first;
 	raw_open(&peer, argv[0], argv[1], argv[2]);
-	peer_gid.raw[10] = peer_gid.raw[11] = 0xff;
+	peer_gid.raw[10] = 0xff;
+	peer_gid.raw[11] = 0xff;
 	memcpy(peer_gid.raw + 12, &peer.local, 4);
 	dev = rt_dev_a();
 	buf = rt_buf(dev, BUF + 2 * GUARD, RT_ACCESS_ALL);

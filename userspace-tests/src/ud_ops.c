@@ -523,11 +523,11 @@ static void test_send_errors(void)
 	sge = sge_of(&a.q, &src, 0, 8);
 	wr = ud_wr(1, &sge, 1, a.ah, &b.q);
 	sge.lkey ^= 0x100;
-	rt_ok(stops(&a, &b, &wr, IBV_WC_LOC_PROT_ERR), "bad lkey: LOC_PROT_ERR, flush, SQE, RTS again");
+	rt_ok(stops(&a, &b, &wr, IBV_WC_LOC_PROT_ERR), "bad lkey: PROT_ERR, flush, SQE, RTS again");
 	sge = sge_of(&a.q, &src, src.len - 4, 8);
 	wr = ud_wr(1, &sge, 1, a.ah, &b.q);
 	wr.send_flags = 0;
-	rt_ok(stops(&a, &b, &wr, IBV_WC_LOC_PROT_ERR), "range beyond the MR, unsignalled: the same");
+	rt_ok(stops(&a, &b, &wr, IBV_WC_LOC_PROT_ERR), "range beyond the MR, unsignalled: same");
 	many[0] = (struct ibv_sge) { (uintptr_t)src.p, 0x80000000, src.mr->lkey };
 	many[1] = many[0];
 	wr = ud_wr(1, many, 2, a.ah, &b.q);
