@@ -368,7 +368,8 @@ static bool emit_data(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *t
 }
 
 /* The fields that are not the same for all. */
-static void fill_query(struct roe_tx_pkt *pkt, const struct roe_swqe *wqe)
+static void fill_query(struct roe_txb *txb, struct roe_tx_pkt *pkt,
+		       const struct roe_swqe *wqe)
 {
 	switch (wqe->opcode) {
 	case IB_WR_ATOMIC_CMP_AND_SWP:
@@ -380,7 +381,7 @@ static void fill_query(struct roe_tx_pkt *pkt, const struct roe_swqe *wqe)
 		pkt->p.compare = 0;
 		break;
 	case IB_WR_ATOMIC_WRITE:
-		memcpy(roe_tx_payload(pkt), wqe->atomic_data, sizeof(wqe->atomic_data));
+		roe_sge_load_bytes(txb, wqe->atomic_data);
 		break;
 	case IB_WR_FLUSH:
 		pkt->p.feth = wqe->feth;
@@ -412,7 +413,7 @@ static bool emit_query(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *
 	pkt->p.rkey = wqe->rkey;
 	pkt->p.dmalen = wqe->length - off;
 	pkt->p.psn = req->wqe_psn;
-	fill_query(pkt, wqe);
+	fill_query(txb, pkt, wqe);
 	req->wqe_psn = roe_psn_add(wqe->last_psn, 1);
 	return true;
 }

@@ -236,16 +236,19 @@ static struct verdict do_read(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 	return ACCEPT;
 }
 
-/* @len bytes of payload, wherever they lie. */
-static void gather(const struct kvec *vec, u8 *dst, u32 len)
+/* The first @len bytes of payload, wherever they lie; false: there are fewer. */
+static bool gather(const struct roe_rx_pkt *rx, u8 *dst, u32 len)
 {
-	for (; len; vec++) {
-		u32 n = min_t(size_t, len, vec->iov_len);
+	unsigned int i;
 
-		memcpy(dst, vec->iov_base, n);
+	for (i = 0; len && i < rx->nvec; i++) {
+		u32 n = min_t(size_t, len, rx->vec[i].iov_len);
+
+		memcpy(dst, rx->vec[i].iov_base, n);
 		dst += n;
 		len -= n;
 	}
+	return !len;
 }
 
 /* Atomic against every other access of this CPU architecture's kind, so also ours. */
@@ -318,12 +321,11 @@ static struct verdict atomic_write_on(struct roe_qp *qp, struct roe_mr *mr,
 	struct verdict v;
 	u64 value;
 
-	if (!word)
+	if (!word || !gather(rx, (u8 *)&value, sizeof(value)))
 		return REFUSE(REM_OP, SUCCESS);
 	v = answer_empty(qp, &rx->p);
 	if (v.syndrome)
 		return v;
-	gather(rx->vec, (u8 *)&value, sizeof(value));
 	/* what the message wrote before it; read by the application */
 	smp_store_release(word, value);
 	return ACCEPT;

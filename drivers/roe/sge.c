@@ -146,6 +146,19 @@ bool roe_sge_load(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, struct
 }
 
 /**
+ * roe_sge_load_bytes() - the same from bytes of ours
+ * @txb: the burst
+ * @src: as many bytes as the packet carries
+ */
+void roe_sge_load_bytes(struct roe_txb *txb, const void *src)
+{
+	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
+
+	copied(txb, pkt);
+	memcpy(roe_tx_payload(pkt), src, pkt->p.len);
+}
+
+/**
  * roe_sge_load_mr() - the same from memory that the peer named
  * @txb: the burst
  * @mr: checked by the caller for [@va, @va + length of the packet)

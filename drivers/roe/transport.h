@@ -85,6 +85,7 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 bool roe_sge_check(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, int access);
 bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *dst, u32 len);
 bool roe_sge_load(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, struct roe_txb *txb);
+void roe_sge_load_bytes(struct roe_txb *txb, const void *src);
 void roe_sge_load_mr(struct roe_txb *txb, struct roe_mr *mr, u64 va);
 void roe_sge_write_mr(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 len);
 bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, u32 off,
