@@ -3,6 +3,7 @@
  * Completion queues: order, overrun, arming, and a user's consumer index.
  */
 #include <kunit/test.h>
+#include <linux/delay.h>
 #include "../drivers/roe/cq.h"
 
 #define KERNEL_CQE	8
@@ -10,7 +11,7 @@
 
 struct cq_test {
 	struct roe_cq	kernel, user;
-	atomic_t	errors;
+	atomic_t	errors, notified;
 };
 
 static void count_error(struct ib_event *event, void *context)
@@ -263,6 +264,47 @@ static void cq_resize(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, user_poll(&t->user), i);
 }
 
+static void count_event(struct ib_cq *ibcq, void *context)
+{
+	struct cq_test *t = context;
+
+	atomic_inc(&t->notified);
+}
+
+/* One event for so many completions, or for those that came in a period. */
+static void cq_moderation(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct roe_cq *cq = &t->kernel;
+	struct ib_wc bad = { .status = IB_WC_WR_FLUSH_ERR };
+
+	cq->ib.comp_handler = count_event;
+	roe_cq_moderate(&cq->ib, 3, 60000);
+	roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	KUNIT_EXPECT_EQ(test, post(cq, 1), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, post(cq, 2), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, post(cq, 3), ROE_CQ_NOTIFY);
+	KUNIT_EXPECT_EQ(test, post(cq, 4), ROE_CQ_OK);
+
+	roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	KUNIT_EXPECT_EQ(test, post(cq, 5), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, roe_cq_post(cq, &bad, false), ROE_CQ_NOTIFY);
+
+	hrtimer_cancel(&cq->mod_timer);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->notified), 0);
+	roe_cq_moderate(&cq->ib, 3, 1000);
+	roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	KUNIT_EXPECT_EQ(test, post(cq, 6), ROE_CQ_OK);
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->notified), 1);
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->notified), 1);
+
+	roe_cq_moderate(&cq->ib, 0, 0);
+	roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	KUNIT_EXPECT_EQ(test, post(cq, 7), ROE_CQ_NOTIFY);
+}
+
 static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_order),
 	KUNIT_CASE(cq_user_order),
@@ -270,6 +312,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_user_overrun),
 	KUNIT_CASE_PARAM(cq_arm, arm_gen_params),
 	KUNIT_CASE(cq_missed_events),
+	KUNIT_CASE(cq_moderation),
 	KUNIT_CASE(cq_consumer_ahead),
 	KUNIT_CASE(cq_user_translate),
 	KUNIT_CASE(cq_resize),

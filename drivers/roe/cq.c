@@ -89,6 +89,25 @@ static bool add_kernel(struct roe_cq *cq, const struct ib_wc *wc)
 	return true;
 }
 
+/* Moderated: one event for many completions. An error does not wait. */
+static bool hold(struct roe_cq *cq, const struct ib_wc *wc)
+{
+	if (cq->mod_count <= 1 || !cq->mod_period || wc->status != IB_WC_SUCCESS)
+		return false;
+	if (++cq->held >= cq->mod_count)
+		return false;
+	if (cq->held == 1)
+		hrtimer_start(&cq->mod_timer, ns_to_ktime(cq->mod_period * NSEC_PER_USEC),
+			      HRTIMER_MODE_REL_SOFT);
+	return true;
+}
+
+static void disarm(struct roe_cq *cq)
+{
+	cq->armed = 0;
+	cq->held = 0;
+}
+
 /* An arm is good for one event; NEXT_COMP is the stronger one. */
 static bool take_arm(struct roe_cq *cq, const struct ib_wc *wc, bool solicited)
 {
@@ -97,8 +116,9 @@ static bool take_arm(struct roe_cq *cq, const struct ib_wc *wc, bool solicited)
 	if (!(cq->armed & IB_CQ_NEXT_COMP) &&
 	    !(cq->armed & IB_CQ_SOLICITED && solicited))
 		return false;
-
-	cq->armed = 0;
+	if (hold(cq, wc))
+		return false;
+	disarm(cq);
 	return true;
 }
 
@@ -177,11 +197,29 @@ static void raise_error(struct work_struct *work)
 		cq->ib.event_handler(&event, cq->ib.cq_context);
 }
 
+/* The first of the completions held back has waited for a whole period. */
+static enum hrtimer_restart end_period(struct hrtimer *timer)
+{
+	struct roe_cq *cq = container_of(timer, struct roe_cq, mod_timer);
+	unsigned long flags;
+	bool due;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	due = cq->held;
+	if (due)
+		disarm(cq);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	if (due)
+		roe_cq_notify(cq, true);
+	return HRTIMER_NORESTART;
+}
+
 /* --- life ------------------------------------------------------------------ */
 
 static void init_common(struct roe_cq *cq)
 {
 	spin_lock_init(&cq->lock);
+	hrtimer_setup(&cq->mod_timer, end_period, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	INIT_WORK(&cq->error_work, raise_error);
 	INIT_WORK(&cq->notify_work, notify_late);
 }
@@ -243,6 +281,7 @@ ROE_EXPORT_FOR_TEST(roe_cq_init_user);
  */
 void roe_cq_exit(struct roe_cq *cq)
 {
+	hrtimer_cancel(&cq->mod_timer);
 	cancel_work_sync(&cq->error_work);
 	cancel_work_sync(&cq->notify_work);
 	roe_ring_destroy(cq->ring);
@@ -436,3 +475,25 @@ int roe_cq_arm(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 }
 
 ROE_EXPORT_FOR_TEST(roe_cq_arm);
+
+/**
+ * roe_cq_moderate - the modify_cq verb
+ * @ibcq: any CQ
+ * @count: completions for which an event may wait; 0, 1: it does not
+ * @period: us that it waits at most; 0: it does not
+ *
+ * Context: any. An event that waits already keeps its time.
+ * Return: 0.
+ */
+int roe_cq_moderate(struct ib_cq *ibcq, u16 count, u16 period)
+{
+	struct roe_cq *cq = roe_cq(ibcq);
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	cq->mod_count = count;
+	cq->mod_period = period;
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return 0;
+}
+ROE_EXPORT_FOR_TEST(roe_cq_moderate);

@@ -8,6 +8,7 @@
 #ifndef ROE_CQ_H
 #define ROE_CQ_H
 
+#include <linux/hrtimer.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
@@ -24,6 +25,10 @@ struct roe_cq {
 	u32			user_cons;	/* last plausible consumer of the user */
 	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not */
 	bool			overrun;	/* CQ error: nothing is added any more */
+	u16			mod_count;	/* moderation: completions ... */
+	u16			mod_period;	/* ... or us that an event may wait */
+	u32			held;		/* completions that an event waits for */
+	struct hrtimer		mod_timer;	/* softirq */
 	struct work_struct	error_work;	/* raises IB_EVENT_CQ_ERR once */
 	struct work_struct	notify_work;	/* calls a kernel user's handler */
 };
@@ -67,5 +72,6 @@ int roe_cq_destroy(struct ib_cq *ibcq, struct ib_udata *udata);
 int roe_cq_resize(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata);
 int roe_cq_poll(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int roe_cq_arm(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+int roe_cq_moderate(struct ib_cq *ibcq, u16 count, u16 period);
 
 #endif /* ROE_CQ_H */

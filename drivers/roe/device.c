@@ -89,6 +89,8 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_res_rd_atom = INT_MAX;
 	attr->atomic_cap = IB_ATOMIC_HCA;
 	attr->max_fast_reg_page_list_len = ROE_MR_MAX_FAST_PAGES;
+	attr->cq_caps.max_cq_moderation_count = U16_MAX;
+	attr->cq_caps.max_cq_moderation_period = U16_MAX;
 	attr->max_srq = ROE_MAX_OBJECTS;
 	attr->max_srq_wr = ROE_MAX_QP_WR;
 	attr->max_srq_sge = ROE_MAX_SGE;
@@ -244,6 +246,7 @@ static const struct ib_device_ops ops = {
 	.map_mr_sg		= roe_mr_map_sg,
 	.mmap			= roe_ring_mmap,
 	.mmap_free		= roe_ring_mmap_free,
+	.modify_cq		= roe_cq_moderate,
 	.modify_qp		= roe_qp_modify,
 	.modify_srq		= roe_srq_modify,
 	.poll_cq		= roe_cq_poll,
