@@ -329,6 +329,28 @@ static void sim_large(struct kunit *test)
 	}
 }
 
+/* The window stays a window when the last READ is half of the PSN space ago. */
+static void sim_window(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	for (i = 0; i < 3; i++) {
+		req->psn = roe_psn_add(req->psn, 0x300000);
+		req->max_psn = req->psn;
+		req->wqe_psn = req->psn;
+		req->una = req->psn;
+		roe_requester_progress(sim->side[0].qp, &ctx);
+	}
+	sim->slot = SIM_REGION;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, SIM_REGION, SIG);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], ROE_WINDOW_PKTS);
+}
+
 /* --- errors ------------------------------------------------------------------ */
 
 /* The next packet on the wire, which must be one for @to; false: none. */
@@ -781,6 +803,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_large),
 	KUNIT_CASE_PARAM(sim_direct, load_gen_params),
 	KUNIT_CASE(sim_direct_toggled),
+	KUNIT_CASE(sim_window),
 	{}
 };
 

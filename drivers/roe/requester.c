@@ -146,6 +146,9 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->rewound = false;
 	req->backoff = 0;
 	req->cwnd = min_t(u32, req->cwnd + 1, ROE_WINDOW_PKTS);
+	/* or it would be ahead of una again 2^23 packets after the last READ */
+	if (roe_psn_diff(req->una, req->win_psn) > 0)
+		req->win_psn = req->una;
 	roe_timer_sample(qp, ctx->now, req->una);
 	if (qp->sq.next == qp->sq.cons && roe_psn_diff(req->una, req->wqe_psn) > 0)
 		req->wqe_psn = req->una;
@@ -154,6 +157,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	else
 		roe_timer_disarm(qp);
 }
+ROE_EXPORT_FOR_TEST(roe_requester_progress);
 
 /**
  * roe_requester_local_drop() - IP refused a packet of this burst
