@@ -94,6 +94,7 @@ static int init_side(struct sim_side *side, unsigned int i)
 	side->got = mem + 3 * SIM_REGION;
 	side->word = (u64 *)(mem + 4 * SIM_REGION);
 	roe_keys_init(&side->keys);
+	side->srq.ib.pd = fake_pd(side);
 	err = init_qp(side, i) ?: roe_cq_init_kernel(&side->scq, 2 * SIM_WRS) ?:
 	      roe_cq_init_kernel(&side->rcq, 2 * SIM_WRS) ?:
 	      roe_srq_init(&side->srq, SIM_WRS, 4, NULL, NULL);

@@ -130,8 +130,7 @@ static struct verdict do_send(struct roe_qp *qp, const struct roe_rx_pkt *rx, u3
 		return REFUSE(REM_OP, LOC_QP_OP_ERR);
 	if ((u64)resp->done + rx->p.len > rwqe->length)
 		return REFUSE(INV_REQ, LOC_LEN_ERR);
-	if (!roe_sge_write(qp, rwqe->sge, rwqe->num_sge, resp->done, rx->vec, rx->nvec,
-			   rx->p.len))
+	if (!roe_sge_receive(qp, resp->done, rx->vec, rx->p.len))
 		return REFUSE(REM_OP, LOC_PROT_ERR);
 	resp->done += rx->p.len;
 	if ((flags & ROE_F_IETH) && roe_mr_invalidate(qp, rx->p.rkey))

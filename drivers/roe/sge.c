@@ -195,10 +195,34 @@ static void write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 
 	}
 }
 
+/* Scatter @len bytes over a list whose keys must belong to @pd. */
+static bool write_list(struct roe_qp *qp, const struct ib_pd *pd, const struct roe_sge *sge,
+		       unsigned int num, u32 off, const struct kvec *vec, u32 len)
+{
+	unsigned int i;
+	u32 done = 0;
+
+	for (i = find(sge, num, &off); done < len && i < num; i++, off = 0) {
+		u32 n = min(len - done, sge[i].len - off);
+		struct roe_mr *mr;
+
+		if (!n)
+			continue;
+		mr = roe_mr_get(qp->keys, pd, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
+				sge[i].addr + off, n);
+		if (!mr)
+			return false;
+		write_pieces(mr, sge[i].addr + off, vec, done, n);
+		roe_mr_put(mr);
+		done += n;
+	}
+	return done == len;
+}
+
 /**
- * roe_sge_write() - scatter received bytes
+ * roe_sge_write() - scatter what a request brought back
  * @qp: owner
- * @sge: the list
+ * @sge: the list of the send WQE
  * @num: elements
  * @off: where in the list to begin, bytes
  * @vec: pieces of the payload
@@ -210,24 +234,25 @@ static void write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 
 bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, u32 off,
 		   const struct kvec *vec, unsigned int nvec, u32 len)
 {
-	unsigned int i;
-	u32 done = 0;
+	return write_list(qp, qp->pd, sge, num, off, vec, len);
+}
 
-	for (i = find(sge, num, &off); done < len && i < num; i++, off = 0) {
-		u32 n = min(len - done, sge[i].len - off);
-		struct roe_mr *mr;
+/**
+ * roe_sge_receive() - scatter received bytes over the current receive WQE
+ * @qp: owner; the keys belong to the PD of whom the WQE was posted to: the SRQ's
+ *	may be another one (IBTA 10.2.9.2)
+ * @off: where in the list to begin, bytes
+ * @vec: pieces of the payload
+ * @len: bytes; not more than the pieces hold
+ *
+ * Return: false if a key is not valid or the list too short.
+ */
+bool roe_sge_receive(struct roe_qp *qp, u32 off, const struct kvec *vec, u32 len)
+{
+	const struct roe_rwqe *rwqe = &qp->resp.rwqe;
 
-		if (!n)
-			continue;
-		mr = roe_mr_get(qp->keys, qp->pd, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
-				sge[i].addr + off, n);
-		if (!mr)
-			return false;
-		write_pieces(mr, sge[i].addr + off, vec, done, n);
-		roe_mr_put(mr);
-		done += n;
-	}
-	return done == len;
+	return write_list(qp, qp->srq ? qp->srq->ib.pd : qp->pd, rwqe->sge, rwqe->num_sge, off,
+			  vec, len);
 }
 
 /**

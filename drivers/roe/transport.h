@@ -88,6 +88,7 @@ bool roe_sge_load(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, struct
 void roe_sge_load_bytes(struct roe_txb *txb, const void *src);
 void roe_sge_load_mr(struct roe_txb *txb, struct roe_mr *mr, u64 va);
 void roe_sge_write_mr(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 len);
+bool roe_sge_receive(struct roe_qp *qp, u32 off, const struct kvec *vec, u32 len);
 bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, u32 off,
 		   const struct kvec *vec, unsigned int nvec, u32 len);
 

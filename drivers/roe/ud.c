@@ -220,14 +220,12 @@ static void fill_grh(u8 *grh, const struct roe_rx_pkt *rx)
 /* Header and message to where the receive WQE says. */
 static bool deliver(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 {
-	const struct roe_rwqe *rwqe = &qp->resp.rwqe;
 	u8 grh[ROE_GRH_LEN] __aligned(4);
 	struct kvec vec = { grh, sizeof(grh) };
 
 	fill_grh(grh, rx);
-	return roe_sge_write(qp, rwqe->sge, rwqe->num_sge, 0, &vec, 1, ROE_GRH_LEN) &&
-	       roe_sge_write(qp, rwqe->sge, rwqe->num_sge, ROE_GRH_LEN, rx->vec, rx->nvec,
-			     rx->p.len);
+	return roe_sge_receive(qp, 0, &vec, ROE_GRH_LEN) &&
+	       roe_sge_receive(qp, ROE_GRH_LEN, rx->vec, rx->p.len);
 }
 
 static void fill_wc(struct ib_wc *wc, const struct roe_rx_pkt *rx)

@@ -312,10 +312,12 @@ int rt_to_init(struct rt_qp *q)
 		.qp_state = IBV_QPS_INIT,
 		.port_num = RT_PORT,
 		.qp_access_flags = q->opt.access,
+		.qkey = RT_QKEY,
 	};
 
 	return ibv_modify_qp(q->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-			     IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+			     IBV_QP_PORT | (q->opt.type == IBV_QPT_UD ?
+					    IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 static int env(const char *name, int otherwise)
@@ -353,6 +355,8 @@ int rt_to_rtr(struct rt_qp *q, const union ibv_gid *gid, uint32_t qpn)
 
 	if (q->opt.type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	if (q->opt.type == IBV_QPT_UD)
+		mask = IBV_QP_STATE;
 	return ibv_modify_qp(q->qp, &a, mask);
 }
 
@@ -439,6 +443,24 @@ void rt_pair_destroy(struct rt_pair *p)
 	rt_drain_events(p->b.dev);
 	rt_qp_destroy(&p->a);
 	rt_qp_destroy(&p->b);
+}
+
+struct ibv_ah *rt_ah(struct rt_dev *a, struct rt_dev *b)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = RT_PORT,
+		.grh = {
+			.dgid = b->gid,
+			.sgid_index = a->gid_index,
+			.hop_limit = 64,
+		},
+	};
+	struct ibv_ah *ah = ibv_create_ah(a->pd, &attr);
+
+	if (!ah)
+		rt_die("create_ah: %s", strerror(errno));
+	return ah;
 }
 
 /* ---- memory ---- */

@@ -29,6 +29,9 @@
 /* The first PSN of every QP, so that each test crosses the 24-bit wrap. */
 #define RT_FIRST_PSN	0xfffffau
 
+/* The Q_Key of every UD QP. */
+#define RT_QKEY		0x11223344u
+
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 struct rt_dev {
@@ -42,7 +45,7 @@ struct rt_dev {
 
 /* What a QP is made of; start from rt_defaults and change what matters. */
 struct rt_opt {
-	enum ibv_qp_type type;		/* RC or UC */
+	enum ibv_qp_type type;		/* RC, UC or UD */
 	struct ibv_qp_cap cap;
 	enum ibv_mtu mtu;		/* 0: the port's active MTU */
 	int access;			/* QP access flags */
@@ -114,6 +117,8 @@ void rt_connect(struct rt_qp *a, struct rt_qp *b);
 void rt_pair_create(struct rt_pair *p, struct rt_dev *a, struct rt_dev *b,
 		    const struct rt_opt *opt);
 void rt_pair_destroy(struct rt_pair *p);
+/* From device @a to the GID of @b. */
+struct ibv_ah *rt_ah(struct rt_dev *a, struct rt_dev *b);
 
 /* Memory. */
 struct rt_buf rt_buf(struct rt_dev *dev, size_t len, int access);

@@ -21,6 +21,7 @@ static struct rt_buf abuf, bbuf;
 static struct ibv_srq *srq;
 static struct ibv_cq *rcq;
 static struct rt_pair pairs[PAIRS];
+static struct ibv_ah *ah;
 static uint64_t posted;
 
 static int srq_create(uint32_t max_wr, uint32_t max_sge)
@@ -44,17 +45,16 @@ static void srq_destroy(void)
 		rt_die("destroy_srq: %s", strerror(ret));
 }
 
-static void up(int n, enum ibv_qp_type type, uint8_t rnr_retry)
+static void up_with_srq(int n, enum ibv_qp_type type, uint8_t rnr_retry)
 {
 	struct rt_opt opt = rt_defaults, bopt;
-	int i, ret;
+	int i;
 
 	rt_drain_events(rt_dev_a());
 	rt_drain_events(rt_dev_b());
-	ret = srq_create(64, 2);
 	rcq = ibv_create_cq(rt_dev_b()->ctx, 512, NULL, NULL, 0);
-	if (ret || !rcq)
-		rt_die("no SRQ or CQ: %s", strerror(ret ? ret : errno));
+	if (!rcq)
+		rt_die("no CQ: %s", strerror(errno));
 	opt.type = type;
 	opt.rnr_retry = rnr_retry;
 	bopt = opt;
@@ -66,6 +66,15 @@ static void up(int n, enum ibv_qp_type type, uint8_t rnr_retry)
 			rt_die("no QP: %s", strerror(errno));
 		rt_connect(&pairs[i].a, &pairs[i].b);
 	}
+}
+
+static void up(int n, enum ibv_qp_type type, uint8_t rnr_retry)
+{
+	int ret = srq_create(64, 2);
+
+	if (ret)
+		rt_die("no SRQ: %s", strerror(ret));
+	up_with_srq(n, type, rnr_retry);
 }
 
 static void down(int n)
@@ -115,8 +124,14 @@ static int post_send(int i, uint64_t id, enum ibv_wr_opcode op, uint32_t len)
 
 	rt_fill(p, len, rt_args.seed + id, 0);
 	wr.imm_data = htobe32(IMM);
-	wr.wr.rdma.remote_addr = (uintptr_t)bbuf.p + SLOTS * SLOT;
-	wr.wr.rdma.rkey = bbuf.mr->rkey;
+	if (pairs[i].a.opt.type == IBV_QPT_UD) {
+		wr.wr.ud.ah = ah;
+		wr.wr.ud.remote_qpn = pairs[i].b.qp->qp_num;
+		wr.wr.ud.remote_qkey = RT_QKEY;
+	} else {
+		wr.wr.rdma.remote_addr = (uintptr_t)bbuf.p + SLOTS * SLOT;
+		wr.wr.rdma.rkey = bbuf.mr->rkey;
+	}
 	return rt_post(&pairs[i].a, &wr);
 }
 
@@ -124,13 +139,17 @@ static int post_send(int i, uint64_t id, enum ibv_wr_opcode op, uint32_t len)
 static bool received(uint64_t n, int i, uint64_t id, enum ibv_wr_opcode op, uint32_t len)
 {
 	bool write = op == IBV_WR_RDMA_WRITE_WITH_IMM;
+	bool ud = pairs[i].a.opt.type == IBV_QPT_UD;
+	unsigned int grh = ud ? 40 : 0;
 	struct ibv_wc wc;
 
 	return rt_expect(rcq, n, IBV_WC_SUCCESS, &wc) &&
-	       RT_EQ(wc.qp_num, pairs[i].b.qp->qp_num) && RT_EQ(wc.byte_len, len) &&
+	       RT_EQ(wc.qp_num, pairs[i].b.qp->qp_num) &&
+	       RT_EQ(wc.byte_len, grh + len) &&
 	       RT_EQ(wc.opcode, write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV) &&
-	       RT_EQ(wc.wc_flags, op == IBV_WR_SEND ? 0 : IBV_WC_WITH_IMM) &&
-	       rt_check(write ? bbuf.p + SLOTS * SLOT : slot(n), len,
+	       RT_EQ(wc.wc_flags, (op == IBV_WR_SEND ? 0 : IBV_WC_WITH_IMM) |
+				  (ud ? IBV_WC_GRH : 0)) &&
+	       rt_check(write ? bbuf.p + SLOTS * SLOT : slot(n) + grh, len,
 			rt_args.seed + id, 0);
 }
 
@@ -198,16 +217,17 @@ static void test_share(enum ibv_qp_type type)
 	static const enum ibv_wr_opcode ops[] = {
 		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM,
 	};
-	bool ok = true;
+	bool ud = type == IBV_QPT_UD, ok;
 	uint64_t n;
 
 	up(PAIRS, type, 7);
 	ok = post_recvs(60, SLOT);
 	for (n = 0; ok && n < 60; n++)
-		ok = xfer(n * 7 % PAIRS, n, ops[n % 3], n * 131 % SLOT, n);
+		ok = xfer(n * 7 % PAIRS, n, ops[n % (ud ? 2 : 3)],
+			  n * 131 % (ud ? 4000 : SLOT), n);
 	rt_ok(ok, "%s: 60 messages to 4 QPs through one SRQ, in order of arrival",
-	      type == IBV_QPT_UC ? "UC" : "RC");
-	if (ok) {
+	      ud ? "UD" : type == IBV_QPT_UC ? "UC" : "RC");
+	if (ok && type == IBV_QPT_RC) {
 		struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
 
 		rt_ok(RT_CHECK(ibv_post_recv(pairs[0].b.qp, &wr, &bad)),
@@ -388,6 +408,35 @@ static void test_errors(void)
 	down(3);
 }
 
+/* The keys of an SRQ's receives belong to the PD of the SRQ, not of the QP. */
+static void test_pd(void)
+{
+	struct rt_dev *dev = rt_dev_b();
+	struct ibv_pd *own = dev->pd, *other = ibv_alloc_pd(dev->ctx);
+	struct ibv_mr *mr = bbuf.mr;
+	bool ok;
+
+	if (!other)
+		rt_die("alloc_pd: %s", strerror(errno));
+	bbuf.mr = ibv_reg_mr(other, bbuf.p, bbuf.len, RT_ACCESS_ALL);
+	dev->pd = other;		/* for the SRQ ... */
+	if (!bbuf.mr || srq_create(16, 2))
+		rt_die("no SRQ in another PD");
+	dev->pd = own;			/* ... but not for the QPs */
+	up_with_srq(2, IBV_QPT_RC, 7);
+	ok = post_recvs(2, SLOT) && xfer(0, 1, IBV_WR_SEND, 5000, 0) &&
+	     xfer(1, 2, IBV_WR_SEND, 5000, 1);
+	rt_ok(ok, "an SRQ of another PD than the QP: its keys are good");
+	ibv_dereg_mr(bbuf.mr);
+	bbuf.mr = mr;
+	ok = ok && post_recvs(1, SLOT) && RT_EQ(post_send(0, 3, IBV_WR_SEND, 5000), 0) &&
+	     rt_expect(pairs[0].a.scq, 3, IBV_WC_REM_OP_ERR, NULL) &&
+	     rt_expect(rcq, 2, IBV_WC_LOC_PROT_ERR, NULL);
+	rt_ok(ok, "and keys of the QP's PD are not");
+	down(2);
+	ibv_dealloc_pd(other);
+}
+
 int main(int argc, char **argv)
 {
 	rt_parse(argc, argv);
@@ -397,10 +446,14 @@ int main(int argc, char **argv)
 	test_create();
 	test_share(IBV_QPT_RC);
 	test_share(IBV_QPT_UC);
+	ah = rt_ah(rt_dev_a(), rt_dev_b());
+	test_share(IBV_QPT_UD);
+	ibv_destroy_ah(ah);
 	test_parallel();
 	test_empty();
 	test_limit();
 	test_resize();
 	test_errors();
+	test_pd();
 	return rt_done();
 }

@@ -18,7 +18,6 @@
 
 #define BUF_LEN		(256 * 1024)
 #define IMM		0x0badcafe
-#define QKEY		0x11223344
 #define MAX_SGE		8
 #define GRH		40
 
@@ -26,6 +25,8 @@
 #define OPS_UC	(OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
 #define OPS_RC	(OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
 		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+#define OPS_KEYS (IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV | \
+		  IBV_QP_EX_WITH_LOCAL_INV)
 
 static struct rt_buf abuf, bbuf;
 static uint64_t stream;
@@ -297,6 +298,114 @@ static void test_fetch(void)
 	rt_pair_destroy(&p);
 }
 
+/* --- keys that change: BIND_MW, SEND_WITH_INV, LOCAL_INV --- */
+
+static int bind(struct rt_qp *q, struct ibv_mw *mw, uint32_t rkey, unsigned int flags)
+{
+	struct ibv_mw_bind_info info = {
+		.mr = bbuf.mr,
+		.addr = (uintptr_t)bbuf.p,
+		.length = 4096,
+		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+	};
+
+	ibv_wr_start(q->qpx);
+	q->qpx->wr_id = 60;
+	q->qpx->wr_flags = IBV_SEND_SIGNALED | flags;
+	ibv_wr_bind_mw(q->qpx, mw, rkey, &info);
+	return ibv_wr_complete(q->qpx);
+}
+
+/* A WRITE through @rkey, which is good or not. */
+static bool write_by(struct rt_pair *p, uint32_t rkey, enum ibv_wc_status status)
+{
+	ibv_wr_start(p->a.qpx);
+	p->a.qpx->wr_id = 61;
+	p->a.qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(p->a.qpx, rkey, (uintptr_t)bbuf.p);
+	set_data(p->a.qpx, SGE, 3000, true);
+	return RT_EQ(ibv_wr_complete(p->a.qpx), 0) &&
+	       rt_expect(p->a.scq, 61, status, NULL) &&
+	       (status != IBV_WC_SUCCESS || check_data(IBV_WR_RDMA_WRITE, bbuf.p, 3000));
+}
+
+static bool send_inv(struct rt_pair *p, uint32_t rkey)
+{
+	struct ibv_wc wc;
+	int ret = rt_post_recv(&p->b, 62, &bbuf, 8192, 100);
+
+	ibv_wr_start(p->a.qpx);
+	p->a.qpx->wr_id = 63;
+	p->a.qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send_inv(p->a.qpx, rkey);
+	set_data(p->a.qpx, INLINE, 100, true);
+	return RT_EQ(ret ?: ibv_wr_complete(p->a.qpx), 0) &&
+	       rt_expect(p->a.scq, 63, IBV_WC_SUCCESS, NULL) &&
+	       rt_expect(p->b.rcq, 62, IBV_WC_SUCCESS, &wc) &&
+	       RT_EQ(wc.wc_flags, IBV_WC_WITH_INV) && RT_EQ(wc.invalidated_rkey, rkey) &&
+	       rt_check(bbuf.p + 8192, 100, stream, 0);
+}
+
+static bool local_inv(struct rt_qp *q, uint32_t rkey)
+{
+	struct ibv_wc wc;
+
+	ibv_wr_start(q->qpx);
+	q->qpx->wr_id = 64;
+	q->qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_local_inv(q->qpx, rkey);
+	return RT_EQ(ibv_wr_complete(q->qpx), 0) &&
+	       rt_expect(q->scq, 64, IBV_WC_SUCCESS, &wc) && RT_EQ(wc.opcode, IBV_WC_LOCAL_INV);
+}
+
+static void test_keys(enum ibv_qp_type type, const char *name)
+{
+	bool rc = type == IBV_QPT_RC, ok;
+	struct rt_opt opt = ex_opt(type, rc ? OPS_RC | OPS_KEYS : OPS_UC | IBV_QP_EX_WITH_BIND_MW);
+	struct ibv_mw *mw = ibv_alloc_mw(rt_dev_b()->pd, IBV_MW_TYPE_2);
+	struct rt_pair p;
+	uint32_t rkey;
+
+	if (!mw)
+		rt_die("alloc_mw: %s", strerror(errno));
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+	rkey = ibv_inc_rkey(mw->rkey);
+	ok = RT_EQ(bind(&p.b, mw, rkey, 0), 0) &&
+	     rt_expect(p.b.scq, 60, IBV_WC_SUCCESS, NULL) &&
+	     write_by(&p, rkey, IBV_WC_SUCCESS);
+	rt_ok(ok, "%s: BIND_MW, and a WRITE through it", name);
+	if (rc) {
+		ok = ok && send_inv(&p, rkey);
+		rkey = ibv_inc_rkey(rkey);
+		ok = ok && RT_EQ(bind(&p.b, mw, rkey, 0), 0) &&
+		     rt_expect(p.b.scq, 60, IBV_WC_SUCCESS, NULL) &&
+		     write_by(&p, rkey, IBV_WC_SUCCESS) && local_inv(&p.b, rkey) &&
+		     write_by(&p, rkey, IBV_WC_REM_ACCESS_ERR);
+		rt_ok(ok, "RC: SEND_WITH_INV, bound again, LOCAL_INV");
+	}
+	rt_pair_destroy(&p);
+	if (ibv_dealloc_mw(mw))
+		rt_die("dealloc_mw: %s", strerror(errno));
+}
+
+static void test_atomic_write(void)
+{
+	struct rt_opt opt = ex_opt(IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE);
+	uint64_t value = 0x1122334455667788;
+	struct rt_pair p;
+	struct ibv_wc wc;
+
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+	ibv_wr_start(p.a.qpx);
+	p.a.qpx->wr_id = 65;
+	p.a.qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_atomic_write(p.a.qpx, bbuf.mr->rkey, (uintptr_t)bbuf.p + 8, &value);
+	rt_ok(RT_EQ(ibv_wr_complete(p.a.qpx), 0) &&
+	      rt_expect(p.a.scq, 65, IBV_WC_SUCCESS, &wc) && RT_EQ(wc.opcode, 9) &&
+	      RT_EQ(*(volatile uint64_t *)(bbuf.p + 8), value), "RC: ATOMIC_WRITE");
+	rt_pair_destroy(&p);
+}
+
 /* --- batches --- */
 
 static void add_send(struct ibv_qp_ex *qpx, uint64_t id, size_t len)
@@ -390,44 +499,17 @@ static uint32_t ah_qpn;
 
 static void ud_address(struct ibv_qp_ex *qpx)
 {
-	ibv_wr_set_ud_addr(qpx, ah, ah_qpn, QKEY);
-}
-
-static int ud_up(struct rt_qp *q)
-{
-	struct ibv_qp_attr a = { .port_num = RT_PORT, .qkey = QKEY };
-	int ret;
-
-	a.qp_state = IBV_QPS_INIT;
-	ret = ibv_modify_qp(q->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			    IBV_QP_QKEY);
-	a.qp_state = IBV_QPS_RTR;
-	ret = ret ?: ibv_modify_qp(q->qp, &a, IBV_QP_STATE);
-	a.qp_state = IBV_QPS_RTS;
-	return ret ?: ibv_modify_qp(q->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	ibv_wr_set_ud_addr(qpx, ah, ah_qpn, RT_QKEY);
 }
 
 static void test_ud(void)
 {
 	struct rt_opt opt = ex_opt(IBV_QPT_UD, OPS_UD);
-	struct ibv_ah_attr attr = {
-		.is_global = 1,
-		.port_num = RT_PORT,
-		.grh = {
-			.dgid = rt_dev_b()->gid,
-			.sgid_index = rt_dev_a()->gid_index,
-			.hop_limit = 64,
-		},
-	};
 	struct rt_pair p;
 
-	if (rt_qp_create(&p.a, rt_dev_a(), &opt) || rt_qp_create(&p.b, rt_dev_b(), &opt) ||
-	    ud_up(&p.a) || ud_up(&p.b))
-		rt_die("no UD QPs");
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
 	ah_qpn = p.b.qp->qp_num;
-	ah = ibv_create_ah(rt_dev_a()->pd, &attr);
-	if (!ah)
-		rt_die("create_ah: %s", strerror(errno));
+	ah = rt_ah(rt_dev_a(), rt_dev_b());
 	test_setters(&p, "UD", data_ops, 2, ud_address);
 	ibv_destroy_ah(ah);
 	rt_pair_destroy(&p);
@@ -539,7 +621,7 @@ int main(int argc, char **argv)
 {
 	rt_parse(argc, argv);
 	abuf = rt_buf(rt_dev_a(), BUF_LEN, RT_ACCESS_ALL);
-	bbuf = rt_buf(rt_dev_b(), BUF_LEN, RT_ACCESS_ALL);
+	bbuf = rt_buf(rt_dev_b(), BUF_LEN, RT_ACCESS_ALL | IBV_ACCESS_MW_BIND);
 	stream = rt_args.seed;
 	rt_diag("seed %llu", (unsigned long long)rt_args.seed);
 	test_create();
@@ -547,6 +629,9 @@ int main(int argc, char **argv)
 	test_connected(IBV_QPT_UC, "UC", OPS_UC);
 	test_ud();
 	test_fetch();
+	test_keys(IBV_QPT_RC, "RC");
+	test_keys(IBV_QPT_UC, "UC");
+	test_atomic_write();
 	test_batches();
 	test_cq_ex();
 	return rt_done();
