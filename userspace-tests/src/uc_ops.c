@@ -2,7 +2,10 @@
 /*
  * uc_ops - UC: opcodes with their data, states and attributes, errors.
  *
- * usage: uc_ops [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-s SEED]
+ * usage: uc_ops [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-s SEED] [-- loss]
+ *
+ * With the argument "loss" the path loses packets: what arrives must be whole, in
+ * order and once, some messages must be missing and most must be there.
  *
  * Two QPs in one process, on one device or on two (-D), over a path that does
  * not lose packets on its own. What the peer must refuse is dropped in silence
@@ -450,6 +453,81 @@ static void test_err(void)
 	rt_pair_destroy(&p);
 }
 
+/* --- a path that loses packets --- */
+
+#define LOSS_MSGS	600
+#define LOSS_SLOT	16384
+#define LOSS_SLOTS	64
+
+static size_t loss_len(uint32_t id)
+{
+	return 1 + id * 37 % 12000;
+}
+
+struct loss {
+	struct rt_pair p;
+	uint64_t posted, got;
+	int64_t newest;
+};
+
+static bool loss_post(struct loss *l)
+{
+	return RT_EQ(rt_post_recv(&l->p.b, l->posted, &bbuf,
+				  l->posted % LOSS_SLOTS * LOSS_SLOT, LOSS_SLOT), 0) &&
+	       ++l->posted;
+}
+
+/* Take what has come: the next receive, a newer message, all of it. */
+static bool loss_take(struct loss *l)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(l->p.b.rcq, 1, &wc) > 0) {
+		uint32_t id = be32toh(wc.imm_data);
+
+		if (!RT_EQ(wc.status, IBV_WC_SUCCESS) || !RT_EQ(wc.wr_id, l->got) ||
+		    !RT_CHECK(id < LOSS_MSGS && (int64_t)id > l->newest) ||
+		    !RT_EQ(wc.byte_len, loss_len(id)) ||
+		    !rt_check(bbuf.p + l->got % LOSS_SLOTS * LOSS_SLOT, loss_len(id),
+			      stream + id, 0) ||
+		    !loss_post(l))
+			return false;
+		l->newest = id;
+		l->got++;
+	}
+	return true;
+}
+
+static void test_loss(void)
+{
+	struct rt_opt opt = uc_opt();
+	struct loss l = { .newest = -1 };
+	bool ok = true;
+	uint32_t id;
+
+	opt.mtu = IBV_MTU_1024;
+	pair(&l.p, &opt);
+	while (ok && l.posted < LOSS_SLOTS - 1)
+		ok = loss_post(&l);
+	for (id = 0; ok && id < LOSS_MSGS; id++) {
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = request(id, IBV_WR_SEND_WITH_IMM, &sge, loss_len(id));
+
+		wr.imm_data = htobe32(id);
+		rt_fill(abuf.p, loss_len(id), stream + id, 0);
+		ok = RT_EQ(rt_post(&l.p.a, &wr), 0) &&
+		     rt_expect(l.p.a.scq, id, IBV_WC_SUCCESS, NULL) && loss_take(&l);
+	}
+	usleep(500000);
+	ok = ok && loss_take(&l) && RT_EQ(rt_state(&l.p.b), IBV_QPS_RTS);
+	rt_diag("%llu of %d messages arrived", (unsigned long long)l.got, LOSS_MSGS);
+	rt_ok(ok, "loss: what arrives is whole, in order, once, in the next receive");
+	rt_ok(RT_CHECK(l.got < LOSS_MSGS), "loss: some messages are missing");
+	rt_ok(RT_CHECK(l.got > LOSS_MSGS / 2) && RT_CHECK(l.newest > LOSS_MSGS - 50),
+	      "loss: most arrive, to the end");
+	rt_pair_destroy(&l.p);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int i;
@@ -459,6 +537,10 @@ int main(int argc, char **argv)
 	bbuf = rt_buf(rt_dev_b(), BUF_LEN, RT_ACCESS_ALL);
 	stream = rt_args.seed;
 	rt_diag("seed %llu", (unsigned long long)rt_args.seed);
+	if (rt_args.first < argc && !strcmp(argv[rt_args.first], "loss")) {
+		test_loss();
+		return rt_done();
+	}
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
 		test_sizes(i, IBV_MTU_256);
 		test_sizes(i, rt_dev_a()->port.active_mtu);
