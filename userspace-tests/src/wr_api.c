@@ -300,7 +300,7 @@ static void test_fetch(void)
 
 /* --- keys that change: BIND_MW, SEND_WITH_INV, LOCAL_INV --- */
 
-static int bind(struct rt_qp *q, struct ibv_mw *mw, uint32_t rkey, unsigned int flags)
+static bool bind(struct rt_qp *q, struct ibv_mw *mw, uint32_t rkey)
 {
 	struct ibv_mw_bind_info info = {
 		.mr = bbuf.mr,
@@ -308,12 +308,19 @@ static int bind(struct rt_qp *q, struct ibv_mw *mw, uint32_t rkey, unsigned int 
 		.length = 4096,
 		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 	};
+	struct ibv_wc wc;
 
 	ibv_wr_start(q->qpx);
 	q->qpx->wr_id = 60;
-	q->qpx->wr_flags = IBV_SEND_SIGNALED | flags;
+	q->qpx->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_bind_mw(q->qpx, mw, rkey, &info);
-	return ibv_wr_complete(q->qpx);
+	if (!RT_EQ(ibv_wr_complete(q->qpx), 0) ||
+	    !rt_expect(q->scq, 60, IBV_WC_SUCCESS, &wc) ||
+	    !RT_EQ(wc.opcode, IBV_WC_BIND_MW))
+		return false;
+	/* with type 2 the application keeps the book */
+	mw->rkey = rkey;
+	return true;
 }
 
 /* A WRITE through @rkey, which is good or not. */
@@ -370,15 +377,12 @@ static void test_keys(enum ibv_qp_type type, const char *name)
 		rt_die("alloc_mw: %s", strerror(errno));
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
 	rkey = ibv_inc_rkey(mw->rkey);
-	ok = RT_EQ(bind(&p.b, mw, rkey, 0), 0) &&
-	     rt_expect(p.b.scq, 60, IBV_WC_SUCCESS, NULL) &&
-	     write_by(&p, rkey, IBV_WC_SUCCESS);
+	ok = bind(&p.b, mw, rkey) && write_by(&p, rkey, IBV_WC_SUCCESS);
 	rt_ok(ok, "%s: BIND_MW, and a WRITE through it", name);
 	if (rc) {
 		ok = ok && send_inv(&p, rkey);
 		rkey = ibv_inc_rkey(rkey);
-		ok = ok && RT_EQ(bind(&p.b, mw, rkey, 0), 0) &&
-		     rt_expect(p.b.scq, 60, IBV_WC_SUCCESS, NULL) &&
+		ok = ok && bind(&p.b, mw, rkey) &&
 		     write_by(&p, rkey, IBV_WC_SUCCESS) && local_inv(&p.b, rkey) &&
 		     write_by(&p, rkey, IBV_WC_REM_ACCESS_ERR);
 		rt_ok(ok, "RC: SEND_WITH_INV, bound again, LOCAL_INV");
@@ -458,8 +462,9 @@ static void test_batches(void)
 
 		ibv_wr_start(p.a.qpx);
 		for (k = 0; k < 11; k++) {
-			build(p.a.qpx, IBV_WR_RDMA_WRITE, i);
+			p.a.qpx->wr_id = i;
 			p.a.qpx->wr_flags = k == 10 ? IBV_SEND_SIGNALED : 0;
+			ibv_wr_rdma_write(p.a.qpx, bbuf.mr->rkey, (uintptr_t)bbuf.p);
 			set_data(p.a.qpx, k & 1 ? INLINE : SGE_LIST, i % 100, false);
 		}
 		ok = RT_EQ(ibv_wr_complete(p.a.qpx), 0) &&

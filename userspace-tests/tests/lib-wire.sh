@@ -95,6 +95,22 @@ wire_rc_cases()
 	done
 }
 
+# UC and shared receive queues; UC needs a wire that loses nothing.
+wire_uc_srq_cases()
+{
+	local pt pp
+	pp="ibv_uc_pingpong -d roe0 -g $GID -n 300 -c"
+	wire_case "UC pingpong" 60 "$pp" "$pp $PEER"
+	pp="ibv_srq_pingpong -d roe0 -g $GID -n 300 -q 8 -c"
+	wire_case "SRQ pingpong, 8 QPs" 60 "$pp" "$pp $PEER"
+	pt="ib_write_bw -c UC -F -d roe0 -x $GID -s 65536 -n 50"
+	wire_case "ib_write_bw -c UC" 60 "$pt" "$pt $PEER"
+	pt="ib_send_lat -c UC -F -d roe0 -x $GID -s 4096 -n 100"
+	wire_case "ib_send_lat -c UC" 60 "$pt" "$pt $PEER"
+	pt="ib_send_bw --use-srq -F -d roe0 -x $GID -s 4096 -n 100"
+	wire_case "ib_send_bw --use-srq" 60 "$pt" "$pt $PEER"
+}
+
 # wire_stream TEXT MESSAGES
 wire_stream()
 {

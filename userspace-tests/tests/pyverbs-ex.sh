@@ -12,4 +12,4 @@
 . "$TESTS/lib-pyverbs.sh"
 
 pyverbs 120 'srq|_uc_|qpex|qp_ex|cqex|cq_ex|test_cq' \
-	'xrc|raw|odp'
+	'xrc|raw|odp|_mw'
