@@ -122,6 +122,16 @@ static void copied(const struct roe_txb *txb, struct roe_tx_pkt *pkt)
 	pkt->rx.vec[0] = (struct kvec){ roe_tx_payload(pkt), pkt->p.len };
 }
 
+/*
+ * May the payload be fetched later than its packet is made? Of RC until the peer
+ * has acknowledged it. A UC request completes with its last packet, from when on
+ * the memory is the user's again.
+ */
+static bool may_stay(const struct roe_qp *qp, const struct roe_txb *txb)
+{
+	return (txb->direct || txb->later) && qp->type == IB_QPT_RC;
+}
+
 /**
  * roe_sge_load() - payload of the last packet of a burst, from a send WQE
  * @qp: owner
@@ -136,7 +146,7 @@ bool roe_sge_load(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, struct
 {
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
-	if ((txb->direct || txb->later) && find_pieces(qp, wqe, off, &pkt->rx)) {
+	if (may_stay(qp, txb) && find_pieces(qp, wqe, off, &pkt->rx)) {
 		if (txb->direct)
 			roe_txb_in_place(txb);
 		return true;
