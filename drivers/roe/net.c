@@ -97,23 +97,32 @@ static bool to_our_port(const struct sk_buff *skb)
 
 /*
  * conntrack confirms a flow in a LOCAL_IN hook that may run behind ours; to
- * steal the first packet would leave the flow NEW for ever (datapath.md 3.4).
- * That packet takes the slow path.
+ * steal the first packet would leave the flow NEW for ever (datapath.md 3.4),
+ * and to pass it on would lose it where rdma_rxe owns the port. So it is
+ * confirmed here, the last place it passes. RCU held by netfilter.
+ *
+ * Returns conntrack's verdict.
  */
-static bool unconfirmed(const struct sk_buff *skb)
+static unsigned int confirm(struct sk_buff *skb)
 {
+	const struct nf_ct_hook *ct_hook;
 	enum ip_conntrack_info info;
 	const struct nf_conn *ct = nf_ct_get(skb, &info);
 
-	return ct && !nf_ct_is_confirmed(ct);
+	if (!IS_ENABLED(CONFIG_NF_CONNTRACK) || !ct || nf_ct_is_confirmed(ct))
+		return NF_ACCEPT;
+	ct_hook = rcu_dereference(nf_ct_hook);
+	return ct_hook ? ct_hook->confirm(skb) : NF_ACCEPT;
 }
 
 static unsigned int take(struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	enum roe_rx_verdict verdict;
+	unsigned int ct_verdict;
 
-	if (unconfirmed(skb))
-		return NF_ACCEPT;
+	ct_verdict = confirm(skb);
+	if (ct_verdict != NF_ACCEPT)
+		return ct_verdict;
 
 	/* NFQUEUE reinjects from process context with softirqs enabled. */
 	local_bh_disable();

@@ -1,0 +1,142 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# firewall - netfilter rules for UDP port 4791 are respected, and conntrack does
+# not cost packets, also where rdma_rxe has the port:
+#
+#	initial namespace             netns rb
+#	  roe0 - va 10.0.0.1   ----   vb 10.0.0.2 - roe1
+#
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+topo()
+{
+	netns_add rb || return
+	ip link add va type veth peer name vb netns rb && netdevs+=(va) || return
+	no_dad va
+	no_dad vb rb
+	ip addr add 10.0.0.1/24 dev va
+	ip addr add fd00:a::1/64 dev va nodad
+	ip -n rb addr add 10.0.0.2/24 dev vb
+	ip -n rb addr add fd00:a::2/64 dev vb nodad
+	ip link set va up
+	ip -n rb link set vb up
+	link_add roe0 va && link_add roe1 vb rb
+}
+
+ns_gid()
+{
+	ip netns exec "$1" bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid $2 $3"
+}
+
+# pp SECONDS ADDRESS-A ADDRESS-B [ITERATIONS]
+pp()
+{
+	local ga gb
+	ga=$(wait_gid roe0 "$2") && gb=$(ns_gid rb roe1 "$3") || return
+	pair_run "$1" 18515 "ibv_rc_pingpong -d roe0 -g $ga -n ${4:-100} -c" \
+		"ip netns exec rb ibv_rc_pingpong -d roe1 -g $gb -n ${4:-100} -c 10.0.0.1"
+}
+
+# rules TEXT... - the only rules, for IPv4 and IPv6
+rules()
+{
+	nft delete table inet roe 2>/dev/null
+	nft -f - <<-END
+		table inet roe {
+			chain input {
+				type filter hook input priority 0;
+				$*
+			}
+		}
+	END
+}
+
+# counted WORDS - packets of the rule with these words
+counted()
+{
+	nft list table inet roe | sed -n "s/.*$1.* packets \([0-9]*\) .*/\1/p"
+}
+
+# Packets sent but not received, both ways together.
+lost()
+{
+	local c=ports/1/hw_counters dev name sign x n=0
+
+	for x in "roe0 tx_pkts 1" "roe0 rx_pkts -1" "roe1 tx_pkts 1" "roe1 rx_pkts -1"; do
+		read -r dev name sign <<< "$x"
+		x=$({ [ "$dev" = roe1 ] && ip netns exec rb cat /sys/class/infiniband/roe1/$c/"$name"; } ||
+			cat "/sys/class/infiniband/roe0/$c/$name")
+		n=$((n + sign * x))
+	done
+	echo $n
+}
+
+dropped()
+{
+	rules "udp dport 4791 counter drop" || return
+	pp 5 "$1" "$2" && return 1
+	[ "$(counted "udp dport 4791")" -gt 0 ]
+}
+
+# The most packets that conntrack has seen in one flow to the port.
+tracked_packets()
+{
+	sed -n 's/.*dport=4791 packets=\([0-9]*\) .*/\1/p' /proc/net/nf_conntrack |
+		sort -n | tail -n 1
+}
+
+# A flow's entry is confirmed by its first packet, which is not lost. (To conntrack
+# it stays NEW: what comes back is another flow, with another source port.)
+tracked()
+{
+	local before
+	rules "udp dport 4791 ct state new counter accept
+	       udp dport 4791 counter drop" || return
+	sysctl -qw net.netfilter.nf_conntrack_acct=1
+	before=$(lost)
+	pp 60 "$1" "$2" || return
+	cat /proc/net/nf_conntrack
+	echo "lost: $before before, $(lost) now"
+	[ "$(lost)" = "$before" ] && [ "$(tracked_packets)" -ge 100 ]
+}
+
+run_all()
+{
+	check "$1: without rules" pp 60 10.0.0.1 10.0.0.2
+	check "$1: a rule in INPUT stops IPv4" dropped 10.0.0.1 10.0.0.2
+	check "$1: a rule in INPUT stops IPv6" dropped fd00:a::1 fd00:a::2
+	if [ -e /proc/net/nf_conntrack ]; then
+		check "$1: conntrack, IPv4" tracked 10.0.0.1 10.0.0.2
+		check "$1: conntrack, IPv6" tracked fd00:a::1 fd00:a::2
+	else
+		tap_skip "$1: conntrack" "this kernel does not list its entries"
+	fi
+	nft delete table inet roe
+	check "$1: without rules again" pp 60 10.0.0.1 10.0.0.2
+}
+
+if ! nft list tables >/dev/null 2>&1; then
+	tap_skip "firewall" "this kernel has no nftables"
+	tap_done
+fi
+module_or_die
+modprobe -a veth nf_tables nft_ct nf_conntrack 2>/dev/null
+topo_or_die topo
+run_all "roe alone"
+
+# conntrack's hook runs before or behind ours, as they were registered.
+rmmod roe
+links=()
+rules "udp dport 4791 ct state new counter accept"
+if modprobe rdma_rxe; then
+	load_roe
+	link_add roe0 va && link_add roe1 vb rb
+	run_all "rdma_rxe has the port"
+else
+	tap_skip "rdma_rxe has the port" "this kernel has no rdma_rxe"
+fi
+tap_done
