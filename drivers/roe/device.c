@@ -94,6 +94,9 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_srq = ROE_MAX_OBJECTS;
 	attr->max_srq_wr = ROE_MAX_QP_WR;
 	attr->max_srq_sge = ROE_MAX_SGE;
+	attr->max_mcast_grp = ROE_MAX_MCAST_GROUPS;
+	attr->max_mcast_qp_attach = ROE_MAX_MCAST_QPS;
+	attr->max_total_mcast_qp_attach = ROE_MAX_MCAST_GROUPS * ROE_MAX_MCAST_QPS;
 	attr->max_pkeys = ROE_MAX_PKEYS;
 	attr->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
 	return 0;
@@ -221,6 +224,7 @@ static const struct ib_device_ops ops = {
 	.alloc_mw		= roe_mw_alloc,
 	.alloc_pd		= alloc_pd,
 	.alloc_ucontext		= alloc_ucontext,
+	.attach_mcast		= roe_mcast_attach,
 	.create_ah		= roe_ah_create,
 	.create_cq		= roe_compat_create_cq,
 	.create_qp		= roe_qp_create,
@@ -237,6 +241,7 @@ static const struct ib_device_ops ops = {
 	.destroy_cq		= roe_cq_destroy,
 	.destroy_qp		= roe_qp_destroy,
 	.destroy_srq		= roe_srq_destroy,
+	.detach_mcast		= roe_mcast_detach,
 	.disassociate_ucontext	= disassociate_ucontext,
 	.get_dma_mr		= roe_mr_get_dma,
 	.get_hw_stats		= roe_stat_get,
@@ -297,6 +302,7 @@ static struct roe_dev *alloc_device(struct net_device *ndev)
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	roe_keys_init(&dev->keys);
 	roe_knob_init(dev);
+	roe_mcast_init(dev);
 	atomic_set(&dev->nr_qp, 0);
 	dev->ndev = ndev;
 	dev->net = dev_net(ndev);

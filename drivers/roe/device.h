@@ -15,6 +15,7 @@
 #include <linux/netdevice.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
+#include "mcast.h"
 #include "mr.h"
 
 #define ROE_VENDOR_ID		0xffffff	/* no OUI of its own: software */
@@ -48,6 +49,7 @@ struct roe_dev {
 	struct xarray		ahs;	/* ah_num -> struct roe_ah_entry, RCU */
 	u32			next_ah;
 	struct roe_keys		keys;
+	struct roe_mcast	mcast;
 	u64 __percpu		*stats;	/* enum roe_stat, see stats.h */
 	u64			pma_base[ROE_PMA_COUNTERS];	/* mad.c */
 	atomic_t		nr_qp;

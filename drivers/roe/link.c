@@ -235,6 +235,10 @@ static void handle(struct roe_dev *dev, unsigned long event)
 	case NETDEV_CHANGE:
 	case NETDEV_CHANGEMTU:
 		update_port(dev);
+		roe_mcast_refresh(dev);
+		break;
+	case NETDEV_CHANGEUPPER:
+		roe_mcast_refresh(dev);
 		break;
 	case NETDEV_CHANGEADDR:
 		/* GIDs follow by themselves; a GUID is for life. */

@@ -171,6 +171,17 @@ static const struct nf_hook_ops hooks[] = {
 	},
 };
 
+/**
+ * roe_net_devices() - all devices of a namespace
+ * @net: namespace
+ *
+ * Return: RCU list of struct roe_dev by net_entry.
+ */
+struct list_head *roe_net_devices(struct net *net)
+{
+	return &roe_net(net)->devices;
+}
+
 /* The slow path: skb->data at the UDP header; nobody behind us wants the packet. */
 static int encap_rcv(struct sock *sk, struct sk_buff *skb)
 {

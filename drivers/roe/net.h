@@ -77,6 +77,7 @@ void roe_net_del(struct roe_dev *dev);
  * the one on @ndev, otherwise any of the namespace. NULL if there is none. RCU.
  */
 struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev);
+struct list_head *roe_net_devices(struct net *net);
 
 /*
  * The device of the namespace that owns @addr, if two do the one on @ndev. RCU.

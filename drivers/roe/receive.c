@@ -12,6 +12,7 @@
 #include <linux/if_arp.h>
 #include <linux/percpu.h>
 #include <net/ipv6.h>
+#include <rdma/ib_addr.h>
 #include <roe/opcode.h>
 #include <roe/pkt.h>
 #include "frame.h"
@@ -79,6 +80,14 @@ static const u8 *source_mac(const struct sk_buff *skb)
 	return eth_hdr(skb)->h_source;
 }
 
+static void read_l3(struct flow *flow, u16 vlan_id)
+{
+	flow->l3.ip = skb_network_header(flow->skb);
+	flow->l3.v6 = flow->skb->protocol == htons(ETH_P_IPV6);
+	flow->l3.vlan_id = vlan_id;
+	flow->l3.smac = source_mac(flow->skb);
+}
+
 /* A datagram may come to any address of the device. */
 static bool to_device(struct roe_dev *dev, struct flow *flow)
 {
@@ -86,11 +95,15 @@ static bool to_device(struct roe_dev *dev, struct flow *flow)
 
 	if (!gid)
 		return false;
-	flow->l3.ip = skb_network_header(flow->skb);
-	flow->l3.v6 = flow->skb->protocol == htons(ETH_P_IPV6);
-	flow->l3.vlan_id = gid->vlan_id;
-	flow->l3.smac = source_mac(flow->skb);
+	read_l3(flow, gid->vlan_id);
 	return true;
+}
+
+/* Any member of the group: what is proven with it goes to all (wire.md section 6). */
+static struct roe_qp *find_member(struct flow *flow)
+{
+	read_l3(flow, rdma_vlan_dev_vlan_id(flow->skb->dev));
+	return roe_mcast_member(flow->net, flow->skb->dev, &flow->daddr);
 }
 
 /* The QP1 of the device with the destination address. */
@@ -111,6 +124,8 @@ static struct roe_qp *find_qp(struct flow *flow, u32 qpn)
 
 	if (qpn == ROE_QPN_GSI)
 		return find_gsi(flow);
+	if (qpn == ROE_QPN_MCAST)
+		return find_member(flow);
 	qp = roe_qp_lookup(qpn);
 	if (!qp || !qp->dev || !net_eq(qp->dev->net, flow->net))
 		return NULL;
@@ -269,7 +284,11 @@ static void deliver(struct flow *flow, struct batch *batch)
 	batch->n = 0;
 	batch->bounced = false;
 	roe_icrc_end(&flow->run);
-	if (n)
+	if (!n)
+		return;
+	if (flow->qpn == ROE_QPN_MCAST)
+		roe_mcast_receive(flow->net, flow->skb->dev, &flow->daddr, batch->pkt, n);
+	else
 		roe_qp_receive(flow->qp, batch->pkt, n);
 }
 

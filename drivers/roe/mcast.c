@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Multicast: groups, their QPs, IGMP and MLD membership.
+ *
+ * A group is joined with the first QP and left with the last. Verbs name no
+ * source address when a QP is attached, so the netdev is the device's own, or
+ * the bond or bridge whose port that is: there arrives what is sent to the
+ * group. Who wants a group on a VLAN joins it there (RDMA-CM does) and attaches.
+ *
+ * The reference to the in_device or inet6_dev says what was joined: IP forgets
+ * all memberships with it, and a new one must be told again.
+ */
+#include <linux/if_vlan.h>
+#include <linux/igmp.h>
+#include <linux/inetdevice.h>
+#include <linux/jhash.h>
+#include <linux/rculist.h>
+#include <linux/rtnetlink.h>
+#include <linux/slab.h>
+#include <net/addrconf.h>
+#include "device.h"
+#include "mcast.h"
+#include "net.h"
+#include "qp.h"
+
+struct member {
+	struct list_head	entry;		/* RCU */
+	struct roe_qp		*qp;		/* detached before it is destroyed */
+	struct rcu_head		rcu;
+};
+
+struct group {
+	struct hlist_node	node;		/* RCU */
+	struct in6_addr		gid;
+	struct list_head	members;	/* RCU */
+	unsigned int		nr;
+	struct in_device	*in_dev;	/* joined there; NULL: not joined */
+	struct inet6_dev	*in6_dev;	/* the same for IPv6 */
+	struct rcu_head		rcu;
+};
+
+static u32 hash(const struct in6_addr *gid)
+{
+	return jhash2((__force const u32 *)gid->s6_addr32, 4, 0);
+}
+
+/* RTNL or RCU. */
+static struct group *find(struct roe_dev *dev, const struct in6_addr *gid)
+{
+	struct group *g;
+
+	hash_for_each_possible_rcu(dev->mcast.groups, g, node, hash(gid),
+				   lockdep_rtnl_is_held())
+		if (ipv6_addr_equal(&g->gid, gid))
+			return g;
+	return NULL;
+}
+
+static struct member *find_member(struct group *g, const struct roe_qp *qp)
+{
+	struct member *m;
+
+	ASSERT_RTNL();
+	list_for_each_entry(m, &g->members, entry)
+		if (m->qp == qp)
+			return m;
+	return NULL;
+}
+
+/* --- membership --- */
+
+/* A port of a bond or bridge has no IP of its own. RTNL. */
+static struct net_device *ip_netdev(const struct roe_dev *dev)
+{
+	struct net_device *ndev = dev->ndev;
+	struct net_device *master = netdev_master_upper_dev_get(ndev);
+
+	return master && !netif_is_l3_master(master) ? master : ndev;
+}
+
+static int join_v4(struct group *g, struct net_device *ndev)
+{
+	struct in_device *in_dev = __in_dev_get_rtnl(ndev);
+
+	if (!in_dev)
+		return -ENODEV;
+	ip_mc_inc_group(in_dev, g->gid.s6_addr32[3]);
+	in_dev_hold(in_dev);
+	g->in_dev = in_dev;
+	return 0;
+}
+
+static int join_v6(struct group *g, struct net_device *ndev)
+{
+	struct inet6_dev *in6_dev = __in6_dev_get(ndev);
+	int err;
+
+	if (!in6_dev)
+		return -ENODEV;
+	err = ipv6_dev_mc_inc(ndev, &g->gid);
+	if (err)
+		return err;
+	in6_dev_hold(in6_dev);
+	g->in6_dev = in6_dev;
+	return 0;
+}
+
+static int join(struct roe_dev *dev, struct group *g)
+{
+	struct net_device *ndev = ip_netdev(dev);
+
+	return ipv6_addr_v4mapped(&g->gid) ? join_v4(g, ndev) : join_v6(g, ndev);
+}
+
+static void leave(struct group *g)
+{
+	if (g->in_dev) {
+		if (__in_dev_get_rtnl(g->in_dev->dev) == g->in_dev)
+			ip_mc_dec_group(g->in_dev, g->gid.s6_addr32[3]);
+		in_dev_put(g->in_dev);
+		g->in_dev = NULL;
+	}
+	if (g->in6_dev) {
+		if (__in6_dev_get(g->in6_dev->dev) == g->in6_dev)
+			ipv6_dev_mc_dec(g->in6_dev->dev, &g->gid);
+		in6_dev_put(g->in6_dev);
+		g->in6_dev = NULL;
+	}
+}
+
+static bool joined(const struct roe_dev *dev, const struct group *g)
+{
+	struct net_device *ndev = ip_netdev(dev);
+
+	if (ipv6_addr_v4mapped(&g->gid))
+		return g->in_dev && __in_dev_get_rtnl(ndev) == g->in_dev;
+	return g->in6_dev && __in6_dev_get(ndev) == g->in6_dev;
+}
+
+/**
+ * roe_mcast_refresh() - be a member where it counts now
+ * @dev: device
+ *
+ * RTNL held. The netdev, or what it is a port of, may have got a new
+ * in_device or inet6_dev, or another master.
+ */
+void roe_mcast_refresh(struct roe_dev *dev)
+{
+	struct group *g;
+	int bucket;
+
+	ASSERT_RTNL();
+	hash_for_each(dev->mcast.groups, bucket, g, node) {
+		if (joined(dev, g))
+			continue;
+		leave(g);
+		join(dev, g);
+	}
+}
+
+/* --- groups --- */
+
+static struct group *create(struct roe_dev *dev, const struct in6_addr *gid)
+{
+	struct group *g;
+	int err;
+
+	if (dev->mcast.nr == ROE_MAX_MCAST_GROUPS)
+		return ERR_PTR(-ENOMEM);
+	g = kzalloc(sizeof(*g), GFP_KERNEL_ACCOUNT);
+	if (!g)
+		return ERR_PTR(-ENOMEM);
+	g->gid = *gid;
+	INIT_LIST_HEAD(&g->members);
+	err = join(dev, g);
+	if (err) {
+		kfree(g);
+		return ERR_PTR(err);
+	}
+	dev->mcast.nr++;
+	hash_add_rcu(dev->mcast.groups, &g->node, hash(gid));
+	return g;
+}
+
+static void drop_if_empty(struct roe_dev *dev, struct group *g)
+{
+	if (g->nr)
+		return;
+	leave(g);
+	hash_del_rcu(&g->node);
+	dev->mcast.nr--;
+	kfree_rcu(g, rcu);
+}
+
+static int add_member(struct group *g, struct roe_qp *qp)
+{
+	struct member *m;
+
+	if (find_member(g, qp))
+		return 0;
+	if (g->nr == ROE_MAX_MCAST_QPS)
+		return -ENOMEM;
+	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+	if (!m)
+		return -ENOMEM;
+	m->qp = qp;
+	g->nr++;
+	list_add_tail_rcu(&m->entry, &g->members);
+	return 0;
+}
+
+static int attach(struct roe_dev *dev, struct roe_qp *qp, const struct in6_addr *gid)
+{
+	struct group *g = find(dev, gid);
+	int err;
+
+	if (!g)
+		g = create(dev, gid);
+	if (IS_ERR(g))
+		return PTR_ERR(g);
+	err = add_member(g, qp);
+	drop_if_empty(dev, g);
+	return err;
+}
+
+static int detach(struct roe_dev *dev, struct roe_qp *qp, const struct in6_addr *gid)
+{
+	struct group *g = find(dev, gid);
+	struct member *m = g ? find_member(g, qp) : NULL;
+
+	if (!m)
+		return -EINVAL;
+	list_del_rcu(&m->entry);
+	g->nr--;
+	kfree_rcu(m, rcu);
+	drop_if_empty(dev, g);
+	return 0;
+}
+
+/**
+ * roe_mcast_attach() - verb
+ * @ibqp: UD QP, which the core does not destroy before it is detached
+ * @gid: group; an IPv4 one as ::ffff:a.b.c.d
+ * @lid: unused
+ *
+ * Process context, RTNL not held. To attach again changes nothing (IBTA C11-24).
+ *
+ * Return: 0, -ENOMEM also for too many, -ENODEV where the netdev has no IP.
+ */
+int roe_mcast_attach(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	int err;
+
+	rtnl_lock();
+	err = attach(roe_dev(ibqp->device), roe_qp(ibqp), (const struct in6_addr *)gid);
+	rtnl_unlock();
+	return err;
+}
+
+/**
+ * roe_mcast_detach() - verb
+ * @ibqp: QP
+ * @gid: group
+ * @lid: unused
+ *
+ * Return: 0, or -EINVAL if it was not attached.
+ */
+int roe_mcast_detach(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	int err;
+
+	rtnl_lock();
+	err = detach(roe_dev(ibqp->device), roe_qp(ibqp), (const struct in6_addr *)gid);
+	rtnl_unlock();
+	return err;
+}
+
+/* --- delivery --- */
+
+/*
+ * What arrives on the netdev, on a VLAN over it, or on what it is a port of. Not
+ * on other netdevs above it: a macvlan gets its own copy of the same packet.
+ */
+static bool sees(const struct roe_dev *dev, const struct net_device *ndev)
+{
+	if (dev->ndev == ndev)
+		return true;
+	if (is_vlan_dev(ndev))
+		return vlan_dev_real_dev(ndev) == dev->ndev;
+	return netdev_master_upper_dev_get_rcu(dev->ndev) == ndev;
+}
+
+/**
+ * roe_mcast_member() - is there anybody for a group?
+ * @net: namespace
+ * @ndev: where a packet came in
+ * @gid: group
+ *
+ * RCU read-side section, in which the result is valid.
+ *
+ * Return: any QP attached to it, or NULL.
+ */
+struct roe_qp *roe_mcast_member(struct net *net, const struct net_device *ndev,
+				const struct in6_addr *gid)
+{
+	struct roe_dev *dev;
+	struct member *m;
+	struct group *g;
+
+	list_for_each_entry_rcu(dev, roe_net_devices(net), net_entry) {
+		g = sees(dev, ndev) ? find(dev, gid) : NULL;
+		m = g ? list_first_or_null_rcu(&g->members, struct member, entry) : NULL;
+		if (m)
+			return m->qp;
+	}
+	return NULL;
+}
+
+static void deliver(const struct group *g, struct roe_rx_pkt *pkts, unsigned int n)
+{
+	const struct member *m;
+
+	list_for_each_entry_rcu(m, &g->members, entry)
+		roe_qp_receive(m->qp, pkts, n);
+}
+
+/**
+ * roe_mcast_receive() - packets for all QPs of a group, local senders included
+ * @net: namespace
+ * @ndev: where they came in
+ * @gid: group
+ * @pkts: proven datagrams
+ * @n: how many
+ *
+ * RCU read-side section, softirqs disabled. A QP that is being detached may be
+ * among the receivers; it stays valid (qp.c).
+ */
+void roe_mcast_receive(struct net *net, const struct net_device *ndev,
+		       const struct in6_addr *gid, struct roe_rx_pkt *pkts, unsigned int n)
+{
+	const struct group *g;
+	struct roe_dev *dev;
+
+	list_for_each_entry_rcu(dev, roe_net_devices(net), net_entry) {
+		g = sees(dev, ndev) ? find(dev, gid) : NULL;
+		if (g)
+			deliver(g, pkts, n);
+	}
+}
+
+/**
+ * roe_mcast_init() - a device without groups
+ * @dev: device
+ */
+void roe_mcast_init(struct roe_dev *dev)
+{
+	hash_init(dev->mcast.groups);
+}
