@@ -33,6 +33,7 @@
 struct batch {
 	unsigned int		n;
 	bool			bounced;	/* the last one uses @bounce */
+	bool			busy;		/* members of a group take turns with it */
 	struct roe_rx_pkt	pkt[BATCH_PKTS];
 	u8			bounce[BOUNCE_LEN];
 };
@@ -286,10 +287,13 @@ static void deliver(struct flow *flow, struct batch *batch)
 	roe_icrc_end(&flow->run);
 	if (!n)
 		return;
-	if (flow->qpn == ROE_QPN_MCAST)
-		roe_mcast_receive(flow->net, flow->skb->dev, &flow->daddr, batch->pkt, n);
-	else
+	if (flow->qpn != ROE_QPN_MCAST) {
 		roe_qp_receive(flow->qp, batch->pkt, n);
+		return;
+	}
+	batch->busy = true;
+	roe_mcast_receive(flow->net, flow->skb->dev, &flow->daddr, batch->pkt, n);
+	batch->busy = false;
 }
 
 static void receive(struct flow *flow, struct roe_segs *segs, struct batch *batch)
@@ -331,6 +335,7 @@ static void receive(struct flow *flow, struct roe_segs *segs, struct batch *batc
 enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 {
 	struct flow flow = { .net = net, .skb = skb };
+	struct batch *batch = this_cpu_ptr(batches);
 	struct roe_segs segs;
 
 	if (!roe_segs_begin(&segs, skb) || !roe_segs_next(&segs) ||
@@ -341,6 +346,10 @@ enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 	flow.qp = find_qp(&flow, flow.qpn);
 	if (!flow.qp)
 		return ROE_RX_FOREIGN;
-	receive(&flow, &segs, this_cpu_ptr(batches));
+	/* Sent by one member of a group, back before the next had its turn: lost. */
+	if (batch->busy)
+		roe_stat_inc(flow.qp->dev, ROE_STAT_RX_DROP);
+	else
+		receive(&flow, &segs, batch);
 	return ROE_RX_TAKEN;
 }

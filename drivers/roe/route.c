@@ -10,6 +10,7 @@
 #include <net/ip6_route.h>
 #include <net/l3mdev.h>
 #include <net/route.h>
+#include <rdma/ib_addr.h>
 #include <roe/wire.h>
 #include "net.h"
 
@@ -189,8 +190,12 @@ static struct dst_entry *lookup(struct net *net, const struct roe_av *av)
  */
 struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path)
 {
-	struct dst_entry *dst = dst_cache_get(&path->dst);
+	struct dst_entry *dst;
 
+	/* A cached route to a group would not notice that this host has joined it. */
+	if (rdma_is_multicast_addr(&path->av.daddr))
+		return lookup(dev->net, &path->av);
+	dst = dst_cache_get(&path->dst);
 	if (dst)
 		return dst;
 

@@ -224,6 +224,44 @@ mtu_refused()
 check "a path MTU above the active MTU is refused" mtu_refused
 ip -n rb link set vb mtu 4300
 
+# --- two devices of one namespace in different subnets ---
+# The core resolves the peer's address by way of the source GID's netdev, as if it
+# were another host: that netdev needs a route, and answers must be allowed.
+two_subnets()
+{
+	local dev
+
+	netns_add rd || return
+	ip -n rd link add vc type veth peer name vd || return
+	for dev in all vc vd; do
+		ip netns exec rd sh -c "echo 1 > /proc/sys/net/ipv4/conf/$dev/accept_local;
+			echo 0 > /proc/sys/net/ipv4/conf/$dev/rp_filter"
+	done
+	no_dad vc rd
+	no_dad vd rd
+	ip -n rd addr add 10.1.0.1/24 dev vc
+	ip -n rd addr add 10.2.0.1/24 dev vd
+	ip -n rd addr add fd00:c::1/64 dev vc nodad
+	ip -n rd addr add fd00:d::1/64 dev vd nodad
+	ip -n rd link set vc up
+	ip -n rd link set vd up
+	ip -n rd route add fd00:d::/64 dev vc metric 2000
+	ip -n rd route add fd00:c::/64 dev vd metric 2000
+	link_add roe2 vc rd && link_add roe3 vd rd
+}
+
+between_subnets()
+{
+	local g h
+	g=$(ns_gid rd roe2 "$1") && h=$(ns_gid rd roe3 "$2") || return
+	pair_run 60 18515 "ip netns exec rd ibv_rc_pingpong -d roe2 -g $g -n 50 -c" \
+		"ip netns exec rd ibv_rc_pingpong -d roe3 -g $h -n 50 -c 127.0.0.1"
+}
+
+topo_or_die two_subnets
+check "one namespace, two subnets: IPv4" between_subnets 10.1.0.1 10.2.0.1
+check "one namespace, two subnets: IPv6" between_subnets fd00:c::1 fd00:d::1
+
 # --- VRF ---
 vrf()
 {
