@@ -446,8 +446,9 @@ static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext 
 	sq->max_inline = room;
 	sq->mask = roundup_pow_of_two(cap->max_send_wr + 1) - 1;
 	if (uctx) {
-		sq->ring = roe_ring_create(cap->max_send_wr, sizeof(struct rxe_send_wqe) + room,
-					   uctx, mi);
+		/* a QP that only receives; the library maps a ring in any case */
+		sq->ring = roe_ring_create(max_t(u32, cap->max_send_wr, 1),
+					   sizeof(struct rxe_send_wqe) + room, uctx, mi);
 		if (IS_ERR(sq->ring))
 			return PTR_ERR(sq->ring);
 		sq->mask = sq->ring->mask;
