@@ -55,10 +55,12 @@ stream_back()
 		"rc_stream -d $peer -g ${2:-$b4} $port 60 10.0.0.1"
 }
 
-# counter DEV NAME
+# counter DEV NAME - sysfs has those of this namespace only
 counter()
 {
-	cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"
+	local in=
+	[ "$1" = roe1 ] || in=$in_ra
+	$in rdma statistic show link "$1/1" | grep -o " $2 [0-9]*" | grep -o '[0-9]*$'
 }
 
 # Both ends of a veth count skbs: what vb received, va sent.
