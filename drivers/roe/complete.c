@@ -5,6 +5,7 @@
  * is fatal for its QPs (IBTA 11.6.3.2): it is noted in qp->overrun and acted on
  * when the run ends.
  */
+#include "trace.h"
 #include "transport.h"
 
 static enum ib_wc_opcode wc_opcode(u8 wr_opcode)
@@ -40,6 +41,33 @@ static void overrun(struct roe_qp *qp, struct roe_ctx *ctx)
 	ctx->events |= BIT(IB_EVENT_QP_FATAL);
 }
 
+/* As mlx5 counts them: error completions of each side, those that flush apart. */
+static void count_error(struct roe_qp *qp, enum ib_wc_status status, bool recv)
+{
+	if (status == IB_WC_SUCCESS)
+		return;
+	roe_stat_inc(qp->dev, recv ? ROE_STAT_RESP_CQE_ERR : ROE_STAT_REQ_CQE_ERR);
+	switch (status) {
+	case IB_WC_WR_FLUSH_ERR:
+		roe_stat_inc(qp->dev, recv ? ROE_STAT_RESP_FLUSH_ERR : ROE_STAT_REQ_FLUSH_ERR);
+		break;
+	case IB_WC_LOC_LEN_ERR:
+		if (recv)
+			roe_stat_inc(qp->dev, ROE_STAT_RESP_LEN_ERR);
+		break;
+	case IB_WC_REM_INV_REQ_ERR:
+		if (!recv)
+			roe_stat_inc(qp->dev, ROE_STAT_REQ_REM_INVALID);
+		break;
+	case IB_WC_REM_ACCESS_ERR:
+		if (!recv)
+			roe_stat_inc(qp->dev, ROE_STAT_REQ_REM_ACCESS);
+		break;
+	default:
+		break;
+	}
+}
+
 /**
  * roe_complete_send() - report the outcome of a send WQE, if anyone asked
  * @qp: the QP
@@ -61,6 +89,8 @@ void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
 
 	if (status == IB_WC_SUCCESS && !qp->sq_sig_all && !(wqe->flags & IB_SEND_SIGNALED))
 		return;
+	count_error(qp, status, false);
+	trace_roe_completion(qp, &wc, false);
 	res = roe_cq_post(qp->scq, &wc, false);
 	if (res == ROE_CQ_NOTIFY)
 		ctx->notify_send = true;
@@ -82,6 +112,8 @@ void roe_complete_recv(struct roe_qp *qp, struct roe_ctx *ctx, struct ib_wc *wc,
 
 	wc->qp = &qp->ib;
 	wc->port_num = 1;
+	count_error(qp, wc->status, true);
+	trace_roe_completion(qp, wc, true);
 	res = roe_cq_post(qp->rcq, wc, solicited);
 	if (res == ROE_CQ_NOTIFY)
 		ctx->notify_recv = true;
@@ -111,8 +143,10 @@ static void flush_recv(struct roe_qp *qp, struct roe_ctx *ctx)
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 	}
 	/* what is in an SRQ is for others */
-	while (!qp->srq && lap-- && !qp->overrun && roe_wqe_next_recv(qp, &resp->rwqe))
+	while (!qp->srq && lap-- && !qp->overrun && roe_wqe_next_recv(qp, &resp->rwqe)) {
+		qp->flush_idle = 0;
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
+	}
 }
 
 static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
@@ -168,6 +202,7 @@ static void stop_sending(struct roe_qp *qp)
  */
 void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx)
 {
+	trace_roe_qp_state(qp, IB_QPS_SQE);
 	WRITE_ONCE(qp->state, IB_QPS_SQE);
 	stop_sending(qp);
 	flush_send(qp, ctx);
@@ -185,7 +220,9 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	if (qp->srq && qp->state != IB_QPS_ERR)
 		ctx->events |= BIT(IB_EVENT_QP_LAST_WQE_REACHED);
+	trace_roe_qp_state(qp, IB_QPS_ERR);
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
+	qp->flush_idle = 0;
 	stop_sending(qp);
 	qp->resp.ack_due = false;
 	qp->resp.rsrc_pending = 0;

@@ -153,6 +153,24 @@ enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
 
 ROE_EXPORT_FOR_TEST(roe_cq_post);
 
+/**
+ * roe_cq_unpolled - how many completions wait to be polled
+ * @cq: completion queue
+ *
+ * Context: any; takes cq->lock.
+ * Return: their number, old as soon as it is returned.
+ */
+u32 roe_cq_unpolled(struct roe_cq *cq)
+{
+	unsigned long flags;
+	u32 n;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	n = cq->ring ? user_unpolled(cq) : cq->wc_prod - cq->wc_cons;
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return n;
+}
+
 static void call_handler(struct roe_cq *cq)
 {
 	if (cq->ib.comp_handler)

@@ -50,6 +50,8 @@ enum roe_cq_result {
  * Any context, QP lock may be held. Takes cq->lock.
  */
 enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc, bool solicited);
+/* Completions nobody has polled yet; takes cq->lock. */
+u32 roe_cq_unpolled(struct roe_cq *cq);
 void roe_cq_notify(struct roe_cq *cq, bool may_call);
 /* Drop kernel-CQ/user-CQ nothing: entries of a destroyed QP stay (IBTA). */
 

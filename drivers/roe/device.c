@@ -17,6 +17,7 @@
 #include "mw.h"
 #include "net.h"
 #include "qp.h"
+#include "restrack.h"
 #include "ring.h"
 #include "stats.h"
 
@@ -237,6 +238,9 @@ static const struct ib_device_ops ops = {
 	.del_gid		= roe_gid_del,
 	.dereg_mr		= roe_mr_dereg,
 	.device_group		= &roe_knob_group,
+	.fill_res_cq_entry	= roe_restrack_cq,
+	.fill_res_mr_entry	= roe_restrack_mr,
+	.fill_res_qp_entry	= roe_restrack_qp,
 	.destroy_ah		= roe_ah_destroy,
 	.destroy_cq		= roe_cq_destroy,
 	.destroy_qp		= roe_qp_destroy,

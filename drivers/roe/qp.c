@@ -19,6 +19,7 @@
 #include "direct.h"
 #include "post.h"
 #include "qp_state.h"
+#include "trace.h"
 #include "transport.h"
 
 /* 0 and 1 are the management QPs, 0xffffff is multicast. */
@@ -30,7 +31,9 @@ static u32 qpn_next;
 static struct workqueue_struct *qp_wq;
 static struct roe_txb __percpu *txbs;	/* softirqs disabled while in use */
 
+/* A QP may stay in ERR for as long as its process likes: from 20 looks a second to 1 in 3 s. */
 #define FLUSH_INTERVAL	msecs_to_jiffies(50)
+#define FLUSH_IDLE_MAX	6
 
 int roe_qp_init(void)
 {
@@ -64,6 +67,18 @@ struct roe_qp *roe_qp_lookup(u32 qpn)
 
 /* --- one run --- */
 
+static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	bool more;
+
+	if (roe_qp_is_ud(qp))
+		return roe_ud_emit(qp, ctx, txb);
+	more = roe_responder_emit(qp, ctx, txb);
+	if (ctx->answers_only)
+		return true;
+	return roe_requester_emit(qp, ctx, txb) || more;
+}
+
 /**
  * roe_qp_emit() - fill a burst: responses first, then requests
  * @qp: qp->lock held
@@ -74,14 +89,13 @@ struct roe_qp *roe_qp_lookup(u32 qpn)
  */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
-	bool more;
+	bool more = emit(qp, ctx, txb);
+	unsigned int i;
 
-	if (roe_qp_is_ud(qp))
-		return roe_ud_emit(qp, ctx, txb);
-	more = roe_responder_emit(qp, ctx, txb);
-	if (ctx->answers_only)
-		return true;
-	return roe_requester_emit(qp, ctx, txb) || more;
+	if (trace_roe_packet_out_enabled())
+		for (i = 0; i < txb->n; i++)
+			trace_roe_packet_out(qp, &txb->pkt[i].p, txb->direct);
+	return more;
 }
 
 ROE_EXPORT_FOR_TEST(roe_qp_emit);
@@ -100,6 +114,7 @@ static bool may_receive(const struct roe_qp *qp)
  */
 void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *pkt)
 {
+	trace_roe_packet_in(qp, &pkt->p, ctx->direct);
 	if (!may_receive(qp))
 		return;
 	if (roe_qp_is_ud(qp)) {
@@ -237,7 +252,7 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 	check_drained(qp, ctx);
 	arm_timer(qp);
 	if (qp->state == IB_QPS_ERR && qp->rq.ring)
-		queue_delayed_work(qp_wq, &qp->flush_work, FLUSH_INTERVAL);
+		queue_delayed_work(qp_wq, &qp->flush_work, FLUSH_INTERVAL << qp->flush_idle);
 	spin_unlock(&qp->lock);
 	if (ctx->notify_send)
 		roe_cq_notify(qp->scq, ctx->may_call);
@@ -354,6 +369,8 @@ static void flush_late(struct work_struct *work)
 	struct roe_qp *qp = container_of(to_delayed_work(work), struct roe_qp, flush_work);
 	bool more;
 
+	/* the flush of this look sets it back if there was anything */
+	qp->flush_idle = min(qp->flush_idle + 1, FLUSH_IDLE_MAX);
 	ring_doorbell(qp, &more);
 }
 

@@ -216,6 +216,7 @@ struct roe_qp {
 	u64			timer_at;	/* ns for which it is armed, 0: not */
 	struct work_struct	work;		/* rest of a burst; posts with IRQs off */
 	struct delayed_work	flush_work;	/* user receives posted in ERR */
+	unsigned int		flush_idle;	/* looks in a row that found none */
 };
 
 /* What one run of the engines owes once the lock is dropped. */

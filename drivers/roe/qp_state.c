@@ -7,6 +7,7 @@
 #include <linux/slab.h>
 #include "ah.h"
 #include "qp_state.h"
+#include "trace.h"
 #include "transport.h"
 
 static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
@@ -147,6 +148,9 @@ static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_att
 {
 	enum ib_qp_state cur = qp->state;
 
+	/* ERR is also entered without a modify and traced where that happens */
+	if (next != cur && next != IB_QPS_ERR)
+		trace_roe_qp_state(qp, next);
 	switch (next) {
 	case IB_QPS_RESET:
 		enter_reset(qp);

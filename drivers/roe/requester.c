@@ -15,6 +15,7 @@
  *   follows wqe_psn, no clock runs, and a WQE retires with its last packet.
  */
 #include "mw.h"
+#include "trace.h"
 #include "transport.h"
 
 static struct roe_swqe *head(struct roe_qp *qp)
@@ -84,6 +85,7 @@ void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_statu
  */
 void roe_requester_rewind(struct roe_qp *qp)
 {
+	trace_roe_retransmit(qp);
 	qp->sq.next = qp->sq.cons;
 	qp->req.wqe_psn = qp->req.una;
 	qp->req.rtt_start = 0;

@@ -13,6 +13,7 @@
  * UC passes the same checks but answers nothing: a message that cannot be taken
  * as a whole is dropped, and the next First or Only starts afresh.
  */
+#include "trace.h"
 #include "transport.h"
 
 /* A refusal: what goes on the wire and what the local side hears of it. */
@@ -60,6 +61,8 @@ static void refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 		ctx->events |= v.syndrome == ROE_NAK_REM_ACCESS ? BIT(IB_EVENT_QP_ACCESS_ERR) :
 								  BIT(IB_EVENT_QP_REQ_ERR);
 	}
+	if (v.syndrome == ROE_NAK_REM_ACCESS)
+		roe_stat_inc(qp->dev, ROE_STAT_RESP_REM_ACCESS);
 	owe(resp, resp->psn, v.syndrome);
 	resp->fatal = true;
 }
@@ -415,12 +418,23 @@ static struct verdict execute(struct roe_qp *qp, const struct roe_rx_pkt *rx, u3
 	return do_atomic(qp, &rx->p);
 }
 
+static void count(struct roe_qp *qp, u32 flags)
+{
+	if (flags & ROE_F_READ)
+		roe_stat_inc(qp->dev, ROE_STAT_RX_READ);
+	else if (flags & ROE_F_ATOMIC)
+		roe_stat_inc(qp->dev, ROE_STAT_RX_ATOMIC);
+	else if ((flags & (ROE_F_WRITE | ROE_F_END)) == (ROE_F_WRITE | ROE_F_END))
+		roe_stat_inc(qp->dev, ROE_STAT_RX_WRITE);
+}
+
 /* The packet was executed: ePSN, MSN, message state, completion, ACK. */
 static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p, u32 flags)
 {
 	struct roe_resp *resp = &qp->resp;
 	u32 npsn = flags & ROE_F_READ ? roe_psn_count(p->dmalen, qp->mtu) : 1;
 
+	count(qp, flags);
 	resp->psn = roe_psn_add(resp->psn, npsn);
 	resp->nak_state = 0;
 	if (flags & (ROE_F_SEND | ROE_F_WRITE))
@@ -752,6 +766,8 @@ static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 	if (!pkt)
 		return false;
 	pkt->p.syndrome = resp->ack_syndrome;
+	if (resp->ack_syndrome & ROE_AETH_KIND_MASK)
+		trace_roe_nak(qp, resp->ack_syndrome, resp->ack_psn);
 	resp->ack_due = false;
 	if (resp->fatal)
 		roe_complete_error(qp, ctx);

@@ -21,14 +21,25 @@ enum roe_stat {
 	ROE_STAT_RX_QKEY_ERR,		/* UD: Q_Key is not the QP's */
 	ROE_STAT_DUP_REQ,		/* duplicate_request */
 	ROE_STAT_OUT_OF_SEQ,		/* out_of_sequence: NAK 0x60 sent */
-	ROE_STAT_RNR_SENT,		/* rnr_nak_retry_err on the other side */
-	ROE_STAT_RNR_RCVD,
+	ROE_STAT_RNR_SENT,		/* out_of_buffer: no receive WQE */
+	ROE_STAT_RNR_RCVD,		/* rnr_nak_retry_err: retries were left or not */
 	ROE_STAT_SEQ_NAK_RCVD,		/* packet_seq_err */
 	ROE_STAT_IMPLIED_NAK,		/* implied_nak_seq_err */
 	ROE_STAT_TIMEOUT,		/* local_ack_timeout_err */
 	ROE_STAT_RETRANS,		/* packets sent again */
 	ROE_STAT_RETRY_EXC,
 	ROE_STAT_RNR_RETRY_EXC,
+	ROE_STAT_RX_WRITE,		/* requests executed, by kind; messages */
+	ROE_STAT_RX_READ,
+	ROE_STAT_RX_ATOMIC,
+	ROE_STAT_REQ_CQE_ERR,		/* error completions of the requester ... */
+	ROE_STAT_REQ_FLUSH_ERR,
+	ROE_STAT_REQ_REM_INVALID,
+	ROE_STAT_REQ_REM_ACCESS,
+	ROE_STAT_RESP_CQE_ERR,		/* ... and of the responder */
+	ROE_STAT_RESP_FLUSH_ERR,
+	ROE_STAT_RESP_LEN_ERR,
+	ROE_STAT_RESP_REM_ACCESS,	/* NAK 0x62 sent */
 	ROE_STAT_NR
 };
 
