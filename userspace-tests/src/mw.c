@@ -38,11 +38,13 @@ struct world {
 	uint32_t rkey;			/* of the window as the owner knows it */
 };
 
-static void begin(struct world *w, enum ibv_mw_type type)
+static void begin_on(struct world *w, enum ibv_mw_type type, enum ibv_qp_type qp_type)
 {
 	struct rt_opt opt = rt_defaults;
 
-	opt.ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV |
+	opt.type = qp_type;
+	opt.ops = qp_type == IBV_QPT_UC ?
+		  IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_BIND_MW : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV |
 		  IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
 		  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
 		  IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
@@ -53,6 +55,11 @@ static void begin(struct world *w, enum ibv_mw_type type)
 	if (!w->mw)
 		rt_die("ibv_alloc_mw: %s", strerror(errno));
 	w->rkey = w->mw->rkey;
+}
+
+static void begin(struct world *w, enum ibv_mw_type type)
+{
+	begin_on(w, type, IBV_QPT_RC);
 }
 
 static void end(struct world *w)
@@ -612,6 +619,34 @@ static void test_no_lkey(void)
 	end(&w);
 }
 
+/*
+ * UC: the peer hears nothing of a refusal. A good WRITE behind the bad one tells
+ * when both have arrived.
+ */
+static void test_uc(enum ibv_mw_type type)
+{
+	uintptr_t addr = (uintptr_t)bbuf.p + OFF;
+	uint64_t until = rt_now_ms() + 20000;
+	struct world w;
+	uint32_t key;
+	bool ok;
+
+	begin_on(&w, type, IBV_QPT_UC);
+	key = next_key(w.rkey);
+	ok = RT_EQ(bind2(&w.p.b, w.mw, key, info(bbuf.mr, OFF, LEN, REMOTE)), 0) &&
+	     RT_EQ(use(&w.p.a, 0, addr - 8, 8, key), 0) &&
+	     RT_EQ(use(&w.p.a, 0, addr + LEN - 8, 16, key), 0) &&
+	     RT_EQ(use(&w.p.a, 0, addr, 8, key), 0);
+	while (ok && ((volatile uint8_t *)bbuf.p)[OFF + 7] != 0x22)
+		ok = RT_CHECK(rt_now_ms() < until);
+	ok = ok && untouched(OFF, 8) &&
+	     RT_EQ(bind2(&w.p.b, w.mw, next_key(key), info(bbuf.mr, OFF, BUF_LEN, REMOTE)),
+		   IBV_WC_MW_BIND_ERR) &&
+	     RT_CHECK(rt_wait_state(&w.p.b, IBV_QPS_SQE));
+	rt_ok(ok, "type %d on UC: the window bounds, a failed bind ends in SQE", type);
+	end(&w);
+}
+
 /* Windows of a process that dies with everything bound. */
 static void test_exit(void)
 {
@@ -651,6 +686,8 @@ int main(int argc, char **argv)
 	test_dereg(IBV_MW_TYPE_1);
 	test_dereg(IBV_MW_TYPE_2);
 	test_no_lkey();
+	test_uc(IBV_MW_TYPE_1);
+	test_uc(IBV_MW_TYPE_2);
 	test_exit();
 	return rt_done();
 }
