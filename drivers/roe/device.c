@@ -270,6 +270,7 @@ static const struct ib_device_ops ops = {
 	.query_qp		= roe_qp_query,
 	.query_srq		= roe_srq_query,
 	.reg_user_mr		= roe_compat_reg_user_mr,
+	.reg_user_mr_dmabuf	= roe_compat_reg_dmabuf,
 	.req_notify_cq		= roe_cq_arm,
 	.rereg_user_mr		= roe_mr_rereg_user,
 	.resize_user_cq		= roe_compat_resize_user_cq,

@@ -34,6 +34,7 @@
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 
+struct dma_buf;
 struct roe_dev;
 struct roe_qp;
 
@@ -88,6 +89,8 @@ struct roe_mr {
 	u64			ext_bytes;	/* sum of all extents */
 	struct roe_extent	*ext;		/* a window: those of its MR */
 	struct ib_umem		*umem;
+	struct dma_buf		*dmabuf;	/* instead of umem; mapped at vaddr */
+	void			*vaddr;
 	spinlock_t		lock;	/* revocable types: one change at a time */
 	atomic_t		users;	/* revocable types: accesses at work */
 	atomic_t		windows;	/* bound to it, or ROE_MR_NO_WINDOWS */
@@ -161,6 +164,7 @@ int roe_mr_invalidate(const struct roe_qp *qp, u32 key);
 
 /* user_mr.c: what lasts until it is deregistered */
 struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext);
+void roe_mr_free(struct roe_mr *mr);
 struct ib_mr *roe_mr_publish_or_free(struct roe_mr *mr);
 struct ib_mr *roe_mr_get_dma(struct ib_pd *pd, int access);
 struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
@@ -169,6 +173,11 @@ struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 le
 				u64 iova, int access, struct ib_pd *pd,
 				struct ib_udata *udata);
 int roe_mr_dereg(struct ib_mr *ibmr, struct ib_udata *udata);
+
+/* dmabuf_mr.c: regions of dma-buf memory */
+struct ib_mr *roe_mr_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+				int access);
+void roe_dmabuf_put(struct dma_buf *dmabuf, void *vaddr);
 
 /* fast_mr.c: registration by work request */
 struct ib_mr *roe_mr_alloc_fast(struct ib_pd *pd, enum ib_mr_type type, u32 max_sg);

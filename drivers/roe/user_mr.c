@@ -58,8 +58,16 @@ struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext
 	return mr;
 }
 
-static void free_mr(struct roe_mr *mr)
+/**
+ * roe_mr_free - free an MR that is not published, and let go of its memory
+ * @mr: from roe_mr_alloc(); nobody has access
+ *
+ * Context: process, may sleep.
+ */
+void roe_mr_free(struct roe_mr *mr)
 {
+	if (mr->dmabuf)
+		roe_dmabuf_put(mr->dmabuf, mr->vaddr);
 	ib_umem_release(mr->umem);
 	kvfree(mr->ext);
 	kfree(mr);
@@ -77,7 +85,7 @@ struct ib_mr *roe_mr_publish_or_free(struct roe_mr *mr)
 	int err = roe_mr_publish(&roe_dev(mr->ib.device)->keys, mr);
 
 	if (err) {
-		free_mr(mr);
+		roe_mr_free(mr);
 		return ERR_PTR(err);
 	}
 	return &mr->ib;
@@ -151,7 +159,7 @@ static struct roe_mr *make_user(struct ib_pd *pd, u64 start, u64 length, u64 iov
 
 	err = length ? pin_user(mr, start) : 0;
 	if (err) {
-		free_mr(mr);
+		roe_mr_free(mr);
 		return ERR_PTR(err);
 	}
 	return mr;
@@ -246,7 +254,7 @@ struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	struct roe_mr *mr = roe_mr(ibmr);
 	struct roe_mr *next;
 
-	if (mr->type != ROE_MR_USER)
+	if (mr->type != ROE_MR_USER || mr->dmabuf)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_PD))
 		pd = mr->ib.pd;
@@ -256,7 +264,7 @@ struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	if (IS_ERR(next))
 		return ERR_CAST(next);
 	if (atomic_cmpxchg(&mr->windows, 0, ROE_MR_NO_WINDOWS)) {
-		free_mr(next);
+		roe_mr_free(next);
 		return ERR_PTR(-EBUSY);
 	}
 	roe_mr_revoke(mr, ROE_MR_FREE);
@@ -266,7 +274,7 @@ struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	/* Pairs with roe_mr_get(). */
 	smp_store_release(&mr->state, ROE_MR_VALID);
 	atomic_set(&mr->windows, 0);
-	free_mr(next);
+	roe_mr_free(next);
 	return NULL;
 }
 
@@ -286,6 +294,6 @@ int roe_mr_dereg(struct ib_mr *ibmr, struct ib_udata *udata)
 	roe_mr_unpublish(mr);
 	/* Every access is one RCU read-side section: after this there is none. */
 	synchronize_rcu_expedited();
-	free_mr(mr);
+	roe_mr_free(mr);
 	return 0;
 }

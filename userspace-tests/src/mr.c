@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * mr - memory regions that change: rereg_mr in all its forms.
+ * mr - memory regions that change (rereg_mr), and regions of dma-buf memory.
  *
  * usage: mr [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-t SECONDS]
  *
- * The stock provider has no ibv_rereg_mr(), so the command is written by hand.
- * After each change the peer uses the old and the new key; what failed must
+ * The stock provider has neither ibv_rereg_mr() nor ibv_reg_dmabuf_mr(), so the
+ * commands are written by hand. After each change the peer uses the old and the new key; what failed must
  * have left the region as it was.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <linux/udmabuf.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl.h>
 #include "rt.h"
 
 #define LEN		8192
@@ -307,6 +313,146 @@ static void test_traffic(void)
 	end(&p, t.mr, ok, "changed under traffic: each READ gets its memory or is refused");
 }
 
+/* --- dma-buf --- */
+
+struct dmabuf_mr {
+	uint32_t handle, lkey, rkey;
+};
+
+static struct ib_uverbs_attr attr(uint16_t id, uint16_t len, uint64_t data)
+{
+	return (struct ib_uverbs_attr) {
+		.attr_id = id, .len = len, .flags = UVERBS_ATTR_F_MANDATORY, .data = data,
+	};
+}
+
+static int reg_dmabuf(struct dmabuf_mr *mr, int fd, uint64_t offset, uint64_t len,
+		      uint64_t iova, uint32_t access)
+{
+	struct ibv_pd *pd = rt_dev_b()->pd;
+	struct {
+		struct ib_uverbs_ioctl_hdr hdr;
+		struct ib_uverbs_attr attr[9];
+	} req = {
+		.hdr = {
+			.length = sizeof(req),
+			.object_id = UVERBS_OBJECT_MR,
+			.method_id = UVERBS_METHOD_REG_DMABUF_MR,
+			.num_attrs = 9,
+			.driver_id = RDMA_DRIVER_RXE,
+		},
+		.attr = {
+			attr(UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0),
+			attr(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, pd->handle),
+			attr(UVERBS_ATTR_REG_DMABUF_MR_OFFSET, 8, offset),
+			attr(UVERBS_ATTR_REG_DMABUF_MR_LENGTH, 8, len),
+			attr(UVERBS_ATTR_REG_DMABUF_MR_IOVA, 8, iova),
+			attr(UVERBS_ATTR_REG_DMABUF_MR_FD, 4, (uint32_t)fd),
+			attr(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, 4, access),
+			attr(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, 4, (uintptr_t)&mr->lkey),
+			attr(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, 4, (uintptr_t)&mr->rkey),
+		},
+	};
+
+	if (ioctl(pd->context->cmd_fd, RDMA_VERBS_IOCTL, &req))
+		return errno;
+	mr->handle = req.attr[0].data;
+	return 0;
+}
+
+static int dereg_dmabuf(struct dmabuf_mr *mr)
+{
+	struct {
+		struct ib_uverbs_cmd_hdr hdr;
+		struct ib_uverbs_dereg_mr cmd;
+	} req = {
+		.hdr = {
+			.command = IB_USER_VERBS_CMD_DEREG_MR,
+			.in_words = sizeof(req) / 4,
+		},
+		.cmd = { .mr_handle = mr->handle },
+	};
+
+	return write(rt_dev_b()->ctx->cmd_fd, &req, sizeof(req)) == sizeof(req) ? 0 : errno;
+}
+
+/* A dma-buf of @len bytes, which we see at *@p; -1 if nobody exports one. */
+static int make_dmabuf(size_t len, uint8_t **p)
+{
+	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = len };
+	int dev = open("/dev/udmabuf", O_RDWR), mem_fd, fd;
+
+	if (dev < 0)
+		return -1;
+	mem_fd = memfd_create("mr", MFD_ALLOW_SEALING);
+	if (mem_fd < 0 || ftruncate(mem_fd, len) ||
+	    fcntl(mem_fd, F_ADD_SEALS, F_SEAL_SHRINK))
+		rt_die("memfd: %s", strerror(errno));
+	*p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, mem_fd, 0);
+	create.memfd = mem_fd;
+	fd = ioctl(dev, UDMABUF_CREATE, &create);
+	if (*p == MAP_FAILED || fd < 0)
+		rt_die("udmabuf: %s", strerror(errno));
+	close(mem_fd);
+	close(dev);
+	return fd;
+}
+
+static void test_dmabuf_use(int fd, uint8_t *p)
+{
+	uint8_t *iova = (void *)0x7000001000ull;
+	struct dmabuf_mr mr;
+	struct rt_pair pair;
+	bool ok;
+
+	memset(p, 0x10, 4 * LEN);
+	memset(abuf.p, 0x22, 64);
+	rt_pair_create(&pair, rt_dev_a(), rt_dev_b(), &rt_defaults);
+	ok = RT_EQ(reg_dmabuf(&mr, fd, LEN, LEN, (uintptr_t)iova, ALL), 0);
+	close(fd);
+	ok = ok && RT_EQ(use(&pair.a, IBV_WR_RDMA_WRITE, iova, mr.rkey), 0) &&
+	     RT_EQ(p[LEN - 1], 0x10) && RT_EQ(p[LEN], 0x22) && RT_EQ(p[LEN + 8], 0x10) &&
+	     RT_EQ(use(&pair.a, IBV_WR_RDMA_WRITE, iova + LEN - 8, mr.rkey), 0) &&
+	     RT_EQ(p[2 * LEN - 1], 0x22) && RT_EQ(p[2 * LEN], 0x10);
+	memset(p, 0x33, 4 * LEN);
+	ok = ok && RT_EQ(use(&pair.a, IBV_WR_RDMA_READ, iova + 4090, mr.rkey), 0) &&
+	     RT_EQ(abuf.p[7], 0x33) && RT_EQ(abuf.p[8], 0x22) &&
+	     RT_EQ(use(&pair.a, IBV_WR_RDMA_READ, iova + LEN - 7, mr.rkey),
+		   IBV_WC_REM_ACCESS_ERR) &&
+	     RT_EQ(dereg_dmabuf(&mr), 0);
+	rt_ok(ok, "dma-buf: a piece of it written and read, the descriptor closed before");
+	rt_pair_destroy(&pair);
+}
+
+static void test_dmabuf(void)
+{
+	struct dmabuf_mr mr;
+	struct ibv_mr mock = { .context = rt_dev_b()->ctx };
+	uint8_t *p;
+	int fd = make_dmabuf(4 * LEN, &p);
+
+	if (fd < 0) {
+		rt_skip("dma-buf", "this kernel has no udmabuf");
+		return;
+	}
+	rt_ok(RT_EQ(reg_dmabuf(&mr, fd, 0, 4 * LEN + 1, 0, ALL), EINVAL) &&
+	      RT_EQ(reg_dmabuf(&mr, fd, 4 * LEN, 4096, 0, ALL), EINVAL) &&
+	      RT_EQ(reg_dmabuf(&mr, fd, -4096ull, 8192, 0, ALL), EINVAL) &&
+	      RT_EQ(reg_dmabuf(&mr, fd, 0, 0, 0, ALL), EINVAL) &&
+	      RT_EQ(reg_dmabuf(&mr, fd, 0, 8192, -4096ull, ALL), EINVAL) &&
+	      RT_EQ(reg_dmabuf(&mr, fd, 0, 4096, 1, ALL), EINVAL) &&
+	      RT_EQ(reg_dmabuf(&mr, fd, 0, 4096, 0, IBV_ACCESS_REMOTE_WRITE), EINVAL) &&
+	      RT_EQ(reg_dmabuf(&mr, mock.context->cmd_fd, 0, 4096, 0, ALL), EINVAL) &&
+	      RT_EQ(reg_dmabuf(&mr, -1, 0, 4096, 0, ALL), EBADF),
+	      "dma-buf: ranges, addresses, rights and descriptors that are wrong");
+	rt_ok(RT_EQ(reg_dmabuf(&mr, fd, 0, 4 * LEN, 0, ALL), 0) &&
+	      (mock.handle = mr.handle, true) &&
+	      RT_EQ(rereg(&mock, ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_READ), EOPNOTSUPP) &&
+	      RT_EQ(dereg_dmabuf(&mr), 0), "dma-buf: no reregistration");
+	test_dmabuf_use(fd, p);
+	munmap(p, 4 * LEN);
+}
+
 int main(int argc, char **argv)
 {
 	rt_parse(argc, argv);
@@ -322,5 +468,6 @@ int main(int argc, char **argv)
 	test_window();
 	test_traffic();
 	test_writable();
+	test_dmabuf();
 	return rt_done();
 }

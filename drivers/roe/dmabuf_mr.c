@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Regions of dma-buf memory. Our accesses are those of the CPU, so a region is
+ * a kernel mapping of the buffer, not an attachment of a device: the exporter
+ * pins what it has mapped and may keep it anywhere that the CPU can reach.
+ */
+#include <linux/dma-buf.h>
+#include <linux/fs.h>
+#include <linux/iosys-map.h>
+#include <linux/module.h>
+#include <linux/overflow.h>
+#include "mr.h"
+
+#define DMABUF_ACCESS							\
+	(IB_ACCESS_LOCAL_WRITE | ROE_MR_REMOTE_ACCESS | IB_ACCESS_RELAXED_ORDERING)
+
+static bool in_buffer(const struct dma_buf *dmabuf, u64 offset, u64 length)
+{
+	u64 end;
+
+	return length && !check_add_overflow(offset, length, &end) && end <= dmabuf->size;
+}
+
+/* Kernel address of the buffer; it stays there until unmap(). */
+static int map(struct dma_buf *dmabuf, struct iosys_map *iomap)
+{
+	int err;
+
+	err = dma_buf_begin_cpu_access(dmabuf, DMA_BIDIRECTIONAL);
+	if (err)
+		return err;
+	err = dma_buf_vmap_unlocked(dmabuf, iomap);
+	if (!err && iomap->is_iomem) {
+		/* not memory: memcpy() and atomics may do harm there */
+		dma_buf_vunmap_unlocked(dmabuf, iomap);
+		err = -EOPNOTSUPP;
+	}
+	if (err)
+		dma_buf_end_cpu_access(dmabuf, DMA_BIDIRECTIONAL);
+	return err;
+}
+
+/**
+ * roe_dmabuf_put - let go of the memory of a region
+ * @dmabuf: mapped by roe_mr_reg_dmabuf()
+ * @vaddr: its kernel address
+ *
+ * Context: process, may sleep.
+ */
+void roe_dmabuf_put(struct dma_buf *dmabuf, void *vaddr)
+{
+	struct iosys_map iomap = IOSYS_MAP_INIT_VADDR(vaddr);
+
+	dma_buf_vunmap_unlocked(dmabuf, &iomap);
+	dma_buf_end_cpu_access(dmabuf, DMA_BIDIRECTIONAL);
+	dma_buf_put(dmabuf);
+}
+
+static int attach(struct roe_mr *mr, struct dma_buf *dmabuf, u64 offset)
+{
+	struct iosys_map iomap;
+	int err;
+
+	err = map(dmabuf, &iomap);
+	if (err)
+		return err;
+	get_dma_buf(dmabuf);
+	mr->dmabuf = dmabuf;
+	mr->vaddr = iomap.vaddr;
+	return roe_mr_add_extent(mr, iomap.vaddr + offset, mr->length);
+}
+
+static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, u64 offset, u64 length,
+			 u64 iova, int access)
+{
+	struct roe_mr *mr;
+	u64 end;
+	int err;
+
+	if (!in_buffer(dmabuf, offset, length) || check_add_overflow(iova, length, &end))
+		return ERR_PTR(-EINVAL);
+	/* a file opened to be read gives no right to write */
+	if (ib_access_writable(access) && !(dmabuf->file->f_mode & FMODE_WRITE))
+		return ERR_PTR(-EACCES);
+	mr = roe_mr_alloc(pd, ROE_MR_USER, 1);
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
+	mr->access = access;
+	mr->iova = iova;
+	mr->length = length;
+	mr->ib.iova = iova;
+	mr->ib.length = length;
+	err = attach(mr, dmabuf, offset);
+	if (err) {
+		roe_mr_free(mr);
+		return ERR_PTR(err);
+	}
+	return roe_mr_publish_or_free(mr);
+}
+
+/**
+ * roe_mr_reg_dmabuf - the reg_user_mr_dmabuf verb
+ * @pd: protection domain
+ * @offset: first byte in the buffer
+ * @length: bytes
+ * @iova: first VA
+ * @fd: of the buffer
+ * @access: IB_ACCESS_*
+ *
+ * Return: the MR or an ERR_PTR(): -EOPNOTSUPP if the CPU cannot use the memory.
+ */
+struct ib_mr *roe_mr_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+				int access)
+{
+	struct dma_buf *dmabuf;
+	struct ib_mr *ibmr;
+
+	if (access & ~DMABUF_ACCESS)
+		return ERR_PTR(-EOPNOTSUPP);
+	dmabuf = dma_buf_get(fd);
+	if (IS_ERR(dmabuf))
+		return ERR_CAST(dmabuf);
+	ibmr = reg(pd, dmabuf, offset, length, iova, access);
+	dma_buf_put(dmabuf);
+	return ibmr;
+}
+
+/* What MODULE_IMPORT_NS() makes, whose argument 6.13 changed. */
+MODULE_INFO(import_ns, "DMA_BUF");
