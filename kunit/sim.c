@@ -544,10 +544,11 @@ bool sim_run(struct sim *sim)
 
 	for (step = 0; step < SIM_STEPS; step++) {
 		struct sim_pkt *pkt;
+		bool moved = false;
 
 		if (!sim->lazy || list_empty(&sim->wire) || !random_below(sim, 4)) {
-			sim_emit(sim, 0);
-			sim_emit(sim, 1);
+			moved = sim_emit(sim, 0);
+			moved |= sim_emit(sim, 1);
 		}
 		pkt = sim_take(sim);
 		if (pkt) {
@@ -556,7 +557,8 @@ bool sim_run(struct sim *sim)
 			sim_put(sim, pkt);
 		} else if (sim->nheld) {
 			release(sim);
-		} else if (!pass_time(sim)) {
+		} else if (!moved && !pass_time(sim)) {
+			/* what went directly left nothing on the wire, but had an answer */
 			return true;
 		}
 	}

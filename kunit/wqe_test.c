@@ -82,7 +82,7 @@ static const struct row rows[] = {
 	{ "local inv", IB_WR_LOCAL_INV, 0, 0xffffffff, 0xffffffff, { }, 0, 0, 0, 0 },
 	{ "local inv inline", IB_WR_LOCAL_INV, IB_SEND_INLINE, 0, 0xffffffff, { }, 0, 0, 0, 0 },
 	{ "reg_mr carries a pointer", IB_WR_REG_MR, 0, 0, 0, { }, 0, IB_WC_LOC_QP_OP_ERR },
-	{ "bind_mw", 8, 0, 0, 0, { }, 0, IB_WC_LOC_QP_OP_ERR },
+	{ "bind_mw", 8, 0, 0, 0, { }, 0, IB_WC_SUCCESS },
 	{ "lso", IB_WR_LSO, 0, 0, 0, { }, 0, IB_WC_LOC_QP_OP_ERR },
 	{ "opcode 63", 63, 0, 0, 0, { }, 0, IB_WC_LOC_QP_OP_ERR },
 	{ "opcode 64", 64, 0, 0, 0, { }, 0, IB_WC_LOC_QP_OP_ERR },

@@ -51,10 +51,13 @@ static struct roe_mr *take_parent(const struct roe_qp *qp, const struct roe_swqe
 	return mr;
 }
 
-/* What a bind may ask of a window, whatever the MR. */
+/*
+ * What a bind may ask of a window, whatever the MR. Local write is asked for by
+ * habit, as for an MR, and means nothing: a window has no lkey.
+ */
 static bool acceptable(const struct roe_mr *view, const struct roe_swqe *wqe)
 {
-	int may = ROE_MR_REMOTE_ACCESS;
+	int may = ROE_MR_REMOTE_ACCESS | IB_ACCESS_LOCAL_WRITE;
 
 	if (view->key != wqe->bind_rkey || !roe_mr_same_index(view, wqe->rkey))
 		return false;

@@ -15,6 +15,8 @@
 
 /* Two skbs of two bursts do not share a cache line. */
 #define BURST_ALIGN	64
+/* Chunks looked at before there is a new one. */
+#define LOOK_AHEAD	4u
 
 /* Nobody reads its bytes, and they are not of this burst. */
 static bool unused(const struct roe_txb *txb, const struct roe_txb_chunk *chunk)
@@ -42,14 +44,29 @@ static bool fill_chunk(struct roe_txb_chunk *chunk, u32 bytes)
 }
 
 /*
- * The chunk after the current one is the one that was left the longest ago. If
- * even that is still in use there are too few; at the limit it is given up.
+ * The chunk after the current one is the one that was left the longest ago. An skb
+ * that stays somewhere for long holds one of them, so a few more are looked at.
  */
+static bool find_unused(const struct roe_txb *txb, u32 bytes, unsigned int *found)
+{
+	unsigned int i, at = txb->cur;
+
+	for (i = 0; i < min(txb->nr_chunks, LOOK_AHEAD); i++) {
+		at = at + 1 < txb->nr_chunks ? at + 1 : 0;
+		if (unused(txb, &txb->chunk[at]) && txb->chunk[at].size >= bytes) {
+			*found = at;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* If all are in use there are too few; at the limit the oldest is given up. */
 static bool next_chunk(struct roe_txb *txb, u32 bytes)
 {
 	unsigned int next = txb->cur + 1 < txb->nr_chunks ? txb->cur + 1 : 0;
 
-	if (!txb->nr_chunks || !unused(txb, &txb->chunk[next]) || txb->chunk[next].size < bytes) {
+	if (!find_unused(txb, bytes, &next)) {
 		if (txb->nr_chunks < ROE_TXB_CHUNKS)
 			next = txb->nr_chunks;
 		else if (txb->chunk[next].burst == txb->burst)

@@ -17,6 +17,7 @@ cfg=/sys/kernel/config/nvmet
 nqn=roe-test
 size=64					# MiB
 disk=
+hostid=$(cat /proc/sys/kernel/random/uuid)	# the kernel's own belongs to its own name
 
 target_up()
 {
@@ -108,7 +109,7 @@ topo_or_die topo_veth
 modprobe nvme-rdma || tap_not_ok "load nvme-rdma"
 check "target: RAM disk on 10.0.0.2" target_up || tap_done
 for opt in host_traddr=10.0.0.2 host_traddr=10.0.0.1 host_traddr=10.0.0.1,nr_io_queues=1; do
-	check "$opt: connect" host_up "hostnqn=roe-host,$opt" || continue
+	check "$opt: connect" host_up "hostnqn=roe-host,hostid=$hostid,$opt" || continue
 	check "$opt: 4 KiB at a time" copy 4096 128
 	check "$opt: 128 KiB at a time" copy 131072 32
 	check "$opt: 1 MiB at a time" copy 1048576 8

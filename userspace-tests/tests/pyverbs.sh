@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# pyverbs - the whole of rdma-core's own Python suite, which comes with
+# python3-pyverbs, on a device over a veth.
+#
+# A test that the suite skips is a skip here if docs/conformance.md explains it:
+# the reason must match a line of EXPLAINED. Any other skip is a failure.
+#
+# Arguments: none. Output: TAP. Exit code: 0 if nothing failed, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+# Extended regular expressions; each is a row of the table in docs/conformance.md.
+EXPLAINED='XRCD? .*not supported|XRC SRQ
+Device memory is not supported
+dmabuf|dma-buf|DMABUF
+Rereg MR is not supported
+ODP|on demand|ondemand|On-Demand
+Parent Domain
+Raw Packet QP|Create QP type 8|Create RAW
+Importing|import
+Extended CQ is not supported
+CUDA|cuda
+non EFA|EFA device
+MLX5|mlx5|Mlx5|mlx4|DevX|non-mlx5
+hns|irdma|MANA|mana
+flush|FLUSH|Atomic write|atomic_write|ATOMIC_WRITE'
+
+# The names of all tests; those that are for other hardware alone and say so by
+# failing to import are left out by the suite itself.
+list_tests()
+{
+	python3 run_tests.py --list-tests 2>/dev/null | grep '^tests\.\|^test'
+}
+
+get_suite()
+{
+	mkdir "$TMP/py" || return
+	cp -r /usr/share/doc/rdma-core/tests "$TMP/py/" 2>/dev/null ||
+		cp -r /usr/share/doc/python3-pyverbs/tests "$TMP/py/" || return
+	find "$TMP/py" -name '*.gz' -exec gunzip -f {} +
+	cd "$TMP/py/tests" && list_tests > "$TMP/list" && [ -s "$TMP/list" ]
+}
+
+# skipped NAME REASON
+skipped()
+{
+	if grep -Eqi "$EXPLAINED" <<< "$2"; then
+		tap_skip "$1" "$2"
+	else
+		tap_not_ok "$1: a skip that is not explained: $2"
+	fi
+}
+
+# A test with a description has its name on a line of its own before it.
+read_results()
+{
+	local line name=
+	while IFS= read -r line; do
+		case $line in
+		test_*" ("*)
+			name=${line%% (*} ;;
+		esac
+		case $line in
+		*" ... ok") tap_ok "$name" ;;
+		*" ... skipped "*) skipped "$name" "${line#*skipped }" ;;
+		*" ... "*) tap_not_ok "$name: ${line##* ... }" ;;
+		esac
+	done < "$TMP/py.out"
+}
+
+module_or_die
+topo_or_die topo_veth
+gid=$(wait_gid roe0 10.0.0.1)
+# some tests want pages of 2 MiB
+echo 32 > /proc/sys/vm/nr_hugepages
+check "the suite is installed" get_suite || tap_done
+base=$tap_n
+# shellcheck disable=SC2046
+timeout -k 5 $((300 * SLOW)) python3 run_tests.py --dev roe0 --gid "$gid" -v \
+	$(cat "$TMP/list") > "$TMP/py.stdout" 2> "$TMP/py.out"
+rc=$?
+read_results
+want=$(sed -n 's/^Ran \([0-9]*\) test.*/\1/p' "$TMP/py.out")
+if [ $rc != 0 ] || [ "$want" != "$((tap_n - base))" ]; then
+	tap_not_ok "the suite ends well (exit code $rc, ran ${want:-?}, seen $((tap_n - base)))"
+	grep -v ' \.\.\. ' "$TMP/py.out" | tail -n 60 | tap_diag
+fi
+tap_done
