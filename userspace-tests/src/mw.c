@@ -336,7 +336,6 @@ static void test_bad_binds(void)
 		{ "start before the region", bbuf.mr, -1ul, LEN, REMOTE },
 		{ "end behind the region", bbuf.mr, BUF_LEN - LEN + 1, LEN, REMOTE },
 		{ "length wraps", bbuf.mr, OFF, -8ul, REMOTE },
-		{ "local write", bbuf.mr, OFF, LEN, REMOTE | lw },
 		{ "bind of a bind", bbuf.mr, OFF, LEN, REMOTE | mb },
 	};
 	const struct bad bad2[] = {
