@@ -432,6 +432,7 @@ static void hand_over(struct sim *sim, unsigned int i)
 	sim->sent[i] += sim->txb->n;
 	begin(sim, 1 - i, &ctx);
 	ctx.direct = true;
+	ctx.fresh = sim->txb->fresh;
 	for (k = 0; k < sim->txb->n; k++)
 		roe_qp_dispatch(sim->side[1 - i].qp, &ctx, &sim->txb->pkt[k].rx);
 	end(sim, 1 - i, &ctx);
@@ -468,6 +469,7 @@ bool sim_emit(struct sim *sim, unsigned int i)
 		begin(sim, i, &ctx);
 		sim->txb->direct = roe_direct_way(sim->side[i].qp, &ctx,
 						  happens(sim, sim->direct));
+		sim->txb->fresh = roe_requester_at_una(sim->side[i].qp);
 		more = roe_qp_emit(sim->side[i].qp, &ctx, sim->txb);
 		end(sim, i, &ctx);
 		any |= sim->txb->n;

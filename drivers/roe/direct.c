@@ -153,6 +153,7 @@ bool roe_direct_send(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_qp *peer
 		return true;
 	txb = this_cpu_ptr(txbs[level]);
 	txb->direct = true;
+	txb->fresh = roe_requester_at_una(qp);
 	more = roe_qp_emit(qp, ctx, txb);
 	if (!txb->n)
 		return more;

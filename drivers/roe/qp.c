@@ -410,6 +410,7 @@ void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb)
 
 	begin(qp, &ctx);
 	ctx.direct = true;
+	ctx.fresh = txb->fresh;
 	for (i = 0; i < txb->n; i++)
 		roe_qp_dispatch(qp, &ctx, &txb->pkt[i].rx);
 	while ((more = finish(qp, &ctx)) && --budget)

@@ -223,6 +223,7 @@ struct roe_qp {
 struct roe_ctx {
 	u64	now;		/* ns, monotonic */
 	bool	direct;		/* what is received comes from a QP of this device */
+	bool	fresh;		/* ... which waits for no answer to anything older */
 	bool	answers_only;	/* requests of this QP take another way than its answers */
 	bool	may_call;	/* nobody above us holds a lock: handlers may be called */
 	bool	notify_send;	/* roe_cq_notify(scq) */

@@ -643,8 +643,12 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	}
 	if (resp->fatal)
 		return;
-	/* a late copy from the network says nothing about the way of the peer */
-	if (ctx->direct || !ahead)
+	/*
+	 * A late copy from the network says nothing about the way of the peer. An
+	 * answer that takes no time may overtake one on the wire: back to the direct
+	 * way only once the requester has all earlier ones.
+	 */
+	if (ctx->direct ? ctx->fresh : !ahead)
 		resp->direct = ctx->direct;
 	if (ahead < 0) {
 		duplicate(qp, &rx->p);

@@ -101,6 +101,7 @@ struct roe_txb_chunk {
  */
 struct roe_txb {
 	bool			direct;	/* to a QP of this device, without a network */
+	bool			fresh;	/* direct: the sender waits for nothing older */
 	bool			later;	/* payload is copied with its CRC, not before */
 	unsigned int		n;
 	u32			bytes;
