@@ -228,7 +228,7 @@ roe_compat_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 #endif
 
 /* Before 6.2 dma_buf_vmap() took the lock of the buffer itself. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#if ROE_KERNEL_BEFORE(6, 2)
 #define dma_buf_vmap_unlocked	dma_buf_vmap
 #define dma_buf_vunmap_unlocked	dma_buf_vunmap
 #endif
@@ -236,14 +236,14 @@ roe_compat_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 struct ib_mr *roe_mr_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 				int access);
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#if ROE_KERNEL_BEFORE(6, 11)
 static inline struct ib_mr *
 roe_compat_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 		      int access, struct ib_udata *udata)
 {
 	return roe_mr_reg_dmabuf(pd, offset, length, iova, fd, access);
 }
-#elif LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#elif ROE_KERNEL_BEFORE(6, 17)
 static inline struct ib_mr *
 roe_compat_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 		      int access, struct uverbs_attr_bundle *attrs)

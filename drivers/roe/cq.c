@@ -514,4 +514,5 @@ int roe_cq_moderate(struct ib_cq *ibcq, u16 count, u16 period)
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return 0;
 }
+
 ROE_EXPORT_FOR_TEST(roe_cq_moderate);

@@ -174,8 +174,9 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 static bool has_work(const struct roe_qp *qp)
 {
 	/* pairs with the release in post_one() */
-	return qp->resp.ack_due || qp->resp.rsrc_pending ||
-	       qp->sq.next != smp_load_acquire(&qp->sq.prod);
+	u32 prod = smp_load_acquire(&qp->sq.prod);
+
+	return qp->resp.ack_due || qp->resp.rsrc_pending || qp->sq.next != prod;
 }
 
 /*

@@ -159,6 +159,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	else
 		roe_timer_disarm(qp);
 }
+
 ROE_EXPORT_FOR_TEST(roe_requester_progress);
 
 /**

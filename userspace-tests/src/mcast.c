@@ -52,7 +52,7 @@ static void post_recv(struct ud *u, int slot)
 	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	if (ibv_post_recv(u->qp, &wr, &bad))
-		rt_die("post_recv: %s", strerror(errno));
+		rt_die("receive: %s", strerror(errno));
 }
 
 static void create(struct ud *u, enum ibv_qp_type type)
@@ -69,10 +69,11 @@ static void create(struct ud *u, enum ibv_qp_type type)
 	int i;
 
 	u->cq = ibv_create_cq(dev->ctx, 2 * DEPTH, NULL, NULL, 0);
-	init.send_cq = init.recv_cq = u->cq;
+	init.send_cq = u->cq;
+	init.recv_cq = u->cq;
 	u->qp = u->cq ? ibv_create_qp(dev->pd, &init) : NULL;
 	if (!u->qp)
-		rt_die("create QP: %s", strerror(errno));
+		rt_die("QP: %s", strerror(errno));
 	if (type != IBV_QPT_UD)
 		return;
 	u->buf = rt_buf(dev, (GRH + SIZE) * (DEPTH + 1), IBV_ACCESS_LOCAL_WRITE);
@@ -92,7 +93,7 @@ static void create(struct ud *u, enum ibv_qp_type type)
 static void destroy(struct ud *u)
 {
 	if (ibv_destroy_qp(u->qp) || ibv_destroy_cq(u->cq))
-		rt_die("destroy: %s", strerror(errno));
+		rt_die("QP and CQ stay: %s", strerror(errno));
 	if (u->buf.p)
 		rt_buf_free(&u->buf);
 }

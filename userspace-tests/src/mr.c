@@ -5,8 +5,8 @@
  * usage: mr [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-t SECONDS]
  *
  * The stock provider has neither ibv_rereg_mr() nor ibv_reg_dmabuf_mr(), so the
- * commands are written by hand. After each change the peer uses the old and the new key; what failed must
- * have left the region as it was.
+ * commands are written by hand. After each change the peer uses the old and the new
+ * key; what failed must have left the region as it was.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */

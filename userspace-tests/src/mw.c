@@ -43,11 +43,10 @@ static void begin_on(struct world *w, enum ibv_mw_type type, enum ibv_qp_type qp
 	struct rt_opt opt = rt_defaults;
 
 	opt.type = qp_type;
-	opt.ops = qp_type == IBV_QPT_UC ?
-		  IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_BIND_MW : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV |
-		  IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
-		  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-		  IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+	opt.ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_BIND_MW;
+	if (qp_type == IBV_QPT_RC)
+		opt.ops |= IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_READ |
+			   IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV;
 	memset(bbuf.p, FILL, BUF_LEN);
 	memset(abuf.p, 0x22, BUF_LEN);
 	rt_pair_create(&w->p, rt_dev_a(), rt_dev_b(), &opt);
