@@ -22,19 +22,16 @@ Parent Domain
 Raw Packet QP|Create QP type 8|Create RAW
 Importing|import
 Extended CQ is not supported
-CUDA|cuda
-non EFA|EFA device
-MLX5|mlx5|Mlx5|mlx4|DevX|non-mlx5
-hns|irdma|MANA|mana
-PCI device must be passed
+non MLX5|EFA device
 device real time
 flush|FLUSH|Atomic write|atomic_write|ATOMIC_WRITE'
 
-# The names of all tests; those that are for other hardware alone and say so by
-# failing to import are left out by the suite itself.
+# The names of all tests but those of other hardware's own interfaces, some of which
+# crash where that is missing.
 list_tests()
 {
-	python3 run_tests.py --list-tests 2>/dev/null | grep '^tests\.\|^test'
+	python3 run_tests.py --list-tests 2>/dev/null | grep '^tests\.\|^test' |
+		grep -Eiv 'mlx5|mlx4|efa|hns|irdma|mana|cuda'
 }
 
 get_suite()
@@ -85,7 +82,7 @@ echo 32 > /proc/sys/vm/nr_hugepages
 check "the suite is installed" get_suite || tap_done
 base=$tap_n
 # shellcheck disable=SC2046
-timeout -k 5 $((300 * SLOW)) python3 run_tests.py --dev roe0 --gid "$gid" -v \
+timeout -k 5 $((300 * SLOW)) python3 -W ignore run_tests.py --dev roe0 --gid "$gid" -v \
 	$(cat "$TMP/list") > "$TMP/py.stdout" 2> "$TMP/py.out"
 rc=$?
 read_results
