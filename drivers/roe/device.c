@@ -63,6 +63,8 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->sys_image_guid = ibdev->node_guid;
 	attr->vendor_id = ROE_VENDOR_ID;
 	attr->hw_ver = 1;
+	/* as librxe and mlx5 read it: 16 bits each of major, minor, and what is below */
+	attr->fw_ver = (u64)ROE_VERSION_MAJOR << 32 | ROE_VERSION_MINOR << 16;
 	attr->max_mr_size = ~0ull;
 	attr->page_size_cap = ~(u64)(PAGE_SIZE - 1);
 	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD | IB_DEVICE_RC_RNR_NAK_GEN |
@@ -101,6 +103,11 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_pkeys = ROE_MAX_PKEYS;
 	attr->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
 	return 0;
+}
+
+static void get_dev_fw_str(struct ib_device *ibdev, char *str)
+{
+	snprintf(str, IB_FW_VERSION_NAME_MAX, "%d.%d.0", ROE_VERSION_MAJOR, ROE_VERSION_MINOR);
 }
 
 /* The core knows how to ask; but it warns at each call where nobody answers (lo). */
@@ -247,6 +254,7 @@ static const struct ib_device_ops ops = {
 	.destroy_srq		= roe_srq_destroy,
 	.detach_mcast		= roe_mcast_detach,
 	.disassociate_ucontext	= disassociate_ucontext,
+	.get_dev_fw_str		= get_dev_fw_str,
 	.get_dma_mr		= roe_mr_get_dma,
 	.get_hw_stats		= roe_stat_get,
 	.get_link_layer		= get_link_layer,

@@ -19,6 +19,8 @@
 #include "mr.h"
 
 #define ROE_VENDOR_ID		0xffffff	/* no OUI of its own: software */
+#define ROE_VERSION_MAJOR	0
+#define ROE_VERSION_MINOR	1
 #define ROE_MAX_SGE		32
 #define ROE_MAX_INLINE		512
 #define ROE_MAX_QP_WR		0x10000

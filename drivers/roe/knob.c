@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Switches of a device: a module parameter says how new devices begin, a file
- * in /sys/class/infiniband/NAME changes one at any time, under traffic too.
+ * in /sys/class/infiniband/NAME changes one at any time, under traffic too. And the
+ * one file there that libibumad reads and that the core does not provide.
  */
 #include <linux/kstrtox.h>
 #include <linux/moduleparam.h>
@@ -35,8 +36,15 @@ static ssize_t direct_store(struct device *device, struct device_attribute *attr
 }
 static DEVICE_ATTR_RW(direct);
 
+static ssize_t hca_type_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "roe\n");
+}
+static DEVICE_ATTR_RO(hca_type);
+
 static struct attribute *attrs[] = {
 	&dev_attr_direct.attr,
+	&dev_attr_hca_type.attr,
 	NULL
 };
 

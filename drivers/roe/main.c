@@ -63,5 +63,6 @@ module_init(roe_init);
 module_exit(roe_exit);
 
 MODULE_DESCRIPTION("RDMA over Ethernet: RoCEv2 in software");
+MODULE_VERSION(__stringify(ROE_VERSION_MAJOR) "." __stringify(ROE_VERSION_MINOR));
 MODULE_LICENSE("Dual BSD/GPL");
 MODULE_ALIAS_RDMA_LINK("roe");

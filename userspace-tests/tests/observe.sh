@@ -56,4 +56,13 @@ for c in out_of_buffer req_cqe_error req_remote_access_errors resp_remote_access
 	 req_rnr_retries_exceeded req_transport_retries_exceeded rx_read_requests; do
 	check "counter $c has moved" eval "[ \$(cat $counters/$c) -gt 0 ]"
 done
+# what ibstat and ibv_devinfo say of the device itself
+names()
+{
+	ibstat roe0 > "$TMP/ibstat" && ibv_devinfo -d roe0 > "$TMP/devinfo" || return
+	grep -Eq "CA type: roe" "$TMP/ibstat" && grep -Eq "Firmware version: $1" "$TMP/ibstat" &&
+		grep -Eq "fw_ver:[[:space:]]+$1" "$TMP/devinfo"
+}
+version=$(cat /sys/module/roe/version)
+check "ibstat and ibv_devinfo name the driver and its version" names "$version.0"
 tap_done
