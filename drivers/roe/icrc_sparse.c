@@ -1,126 +1,117 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * CRC-32 with plain words: they are folded forward by a sparse multiple of the
- * polynomial P whose exponents are whole bytes. P divides
+ * polynomial P. P divides
  *
- *	x^(8*137) + x^(8*84) + x^(8*80) + x^(8*70) + x^(8*29) + x^(8*8) + 1
+ *	x^300 + x^155 + x^117 + x^89 + 1
  *
- * found by search: of small degree among those of seven terms that leave a word
- * between the first and the second. Hence a byte of a message may be taken away if
- * it is added to those 53 (137 - 84), 57, 67, 108, 129 and 137 bytes further on.
- * Looked at from there, and with eight bytes at once,
+ * found by search: of all multiples of five terms it has the least degree. Hence a
+ * bit of a message may be taken away if it is added to those 145 (300 - 155), 183,
+ * 211 and 300 bits further on. Looked at from there, and with 64 bits at once,
  *
- *	out[i] = data[i] + out[i - 53] + out[i - 57] + ... + out[i - 137]
+ *	out[i] = data[i] + out[i - 145] + out[i - 183] + out[i - 211] + out[i - 300]
  *
- * takes all bytes away but the last 137, which the library computes.
+ * takes all bits away but the last 300, which the library computes. The farthest
+ * distance is less than five words, so out[] stays in registers: one load and a
+ * few shifts for eight bytes.
  */
 #include <linux/compiler.h>
 #include <linux/crc32.h>
-#include <linux/minmax.h>
+#include <linux/string.h>
 #include <linux/types.h>
 #include "icrc_impl.h"
 
 #define WORD	sizeof(u64)
 
-/* The farthest distance, and as many words as hold it. */
-#define REACH	137
-#define WINDOW	144
+/* Words that the farthest distance spans, and bytes that it leaves to the library. */
+#define WINDOW	5
+#define REACH	38
 
-/* Words of out[] between two moves of the window; on the stack. */
-#define CHUNK	512
-
-static u64 get(const u8 *p)
+/* 64 bits that begin @shift bits after the first of @early. */
+static __always_inline u64 span(u64 early, u64 late, unsigned int shift)
 {
-	return get_unaligned((const u64 *)p);
+	return early >> shift | late << (64 - shift);
 }
 
-static void put(u64 word, u8 *p)
+/* What is added to a word: @a to @d are the fifth to the second in front of it. */
+static __always_inline u64 taps(u64 a, u64 b, u64 c, u64 d)
 {
-	put_unaligned(word, (u64 *)p);
-}
-
-static u64 taps(const u8 *out)
-{
-	return get(out - 53) ^ get(out - 57) ^ get(out - 67) ^ get(out - 108) ^
-	       get(out - 129) ^ get(out - 137);
+	return span(c, d, 3 * 64 - 145) ^ span(c, d, 3 * 64 - 183) ^
+	       span(b, c, 4 * 64 - 211) ^ span(a, b, 5 * 64 - 300);
 }
 
 /*
- * One word of @src, copied to @dst unless that is NULL. What is copied is what is
- * computed, even if the source is a user's and changes meanwhile.
+ * One word of @src, copied to @dst if @copy. What is copied is what is computed,
+ * even if the source is a user's and changes meanwhile.
  */
-static u64 take(const u8 *src, u8 *dst, size_t off)
+static __always_inline u64 take(const u8 *src, u8 *dst, size_t off, bool copy)
 {
-	u64 word = get(src + off);
+	u64 word = get_unaligned_le64(src + off);
 
-	if (dst)
-		put(word, dst + off);
+	if (copy)
+		put_unaligned_le64(word, dst + off);
 	return word;
 }
 
-static void clear(u8 *out)
+/*
+ * The last REACH bytes and up to seven more: what the words in front of them add,
+ * but nothing that they add to each other.
+ */
+static u32 finish(const u64 *out, const u8 *src, size_t len, u8 *dst, bool copy)
 {
-	size_t i;
+	u64 last[WINDOW + 1] = {};
 
-	for (i = 0; i < WINDOW; i += WORD)
-		put(0, out + i);
+	memcpy(last, src, len);
+	if (copy)
+		memcpy(dst, last, len);
+	last[0] ^= (__force u64)cpu_to_le64(taps(out[0], out[1], out[2], out[3]));
+	last[1] ^= (__force u64)cpu_to_le64(taps(out[1], out[2], out[3], out[4]));
+	last[2] ^= (__force u64)cpu_to_le64(taps(out[2], out[3], out[4], 0));
+	last[3] ^= (__force u64)cpu_to_le64(taps(out[3], out[4], 0, 0));
+	last[4] ^= (__force u64)cpu_to_le64(taps(out[4], 0, 0, 0));
+	return crc32_le(0, (u8 *)last, len);
 }
 
-/*
- * The last REACH .. WINDOW bytes: what the words in front of them add, but nothing
- * that they add to each other.
- */
-static u32 finish(u8 *out, const u8 *src, size_t len, u8 *dst)
+static __always_inline u32 fold(u32 crc, const u8 *src, size_t len, u8 *dst, bool copy)
 {
-	u8 last[WINDOW];
+	u64 a = 0, b = 0, c = 0, d = 0, e;
 	size_t i;
 
-	clear(out);
-	for (i = 0; i + WORD <= len; i += WORD)
-		put(take(src, dst, i) ^ taps(out + i), last + i);
-	if (i < len)
-		put(taps(out + i), last + i);
-	for (; i < len; i++) {
-		u8 byte = READ_ONCE(src[i]);
-
-		last[i] ^= byte;
-		if (dst)
-			dst[i] = byte;
+	/* going on from a register: it is added to the first four bytes */
+	e = take(src, dst, 0, copy) ^ crc;
+	for (i = WORD; len - i >= REACH + WINDOW * WORD; i += WINDOW * WORD) {
+		a = take(src, dst, i, copy) ^ taps(a, b, c, d);
+		b = take(src, dst, i + WORD, copy) ^ taps(b, c, d, e);
+		c = take(src, dst, i + 2 * WORD, copy) ^ taps(c, d, e, a);
+		d = take(src, dst, i + 3 * WORD, copy) ^ taps(d, e, a, b);
+		e = take(src, dst, i + 4 * WORD, copy) ^ taps(e, a, b, c);
 	}
-	return crc32_le(0, last, len);
+	for (; len - i >= REACH + WORD; i += WORD) {
+		u64 word = take(src, dst, i, copy) ^ taps(a, b, c, d);
+
+		a = b;
+		b = c;
+		c = d;
+		d = e;
+		e = word;
+	}
+	return finish((u64[WINDOW]){ a, b, c, d, e }, src + i, len - i, dst + i, copy);
 }
 
 /**
  * roe_icrc_sparse() - CRC-32 by plain 64-bit words
  * @crc: register
  * @src: bytes
- * @len: how many, also none; pays from a few hundred on
+ * @len: how many, also none; pays from a hundred or so on
  * @dst: copy them there, unless NULL
  *
  * Return: the register after them.
  */
 u32 roe_icrc_sparse(u32 crc, const void *src, size_t len, void *dst)
 {
-	u8 buf[WINDOW + CHUNK + WINDOW] __aligned(WORD);
-	u8 *out = buf + WINDOW;
-	size_t i, n;
-
 	if (len < REACH + WORD)
 		return roe_icrc_lib(crc, src, len, dst);
-	clear(buf);
-	/* going on from a register: it is added to the first four bytes */
-	put(take(src, dst, 0) ^ (__force u64)cpu_to_le64(crc), out);
-	for (i = WORD;; i = 0) {
-		n = min_t(size_t, CHUNK, round_down(len - REACH, WORD));
-		for (; i < n; i += WORD)
-			put(take(src, dst, i) ^ taps(out + i), out + i);
-		src += n;
-		len -= n;
-		if (dst)
-			dst += n;
-		if (len < REACH + WORD)
-			return finish(out + n, src, len, dst);
-		for (i = 0; i < WINDOW; i += WORD)
-			put(get(buf + n + i), buf + i);
-	}
+	if (dst)
+		return fold(crc, src, len, dst, true);
+	return fold(crc, src, len, NULL, false);
 }
