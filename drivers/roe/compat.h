@@ -9,8 +9,9 @@
  *    our own roe_compat_* function, so that it does not matter whether it did.
  *  - A verb whose prototype changed gets an adapter roe_compat_<op>(), which
  *    the ops table names; the verb itself has one prototype for all kernels.
- *  - What can be asked (a macro, a type) is asked; the version decides only where
- *    nothing can be asked.
+ *  - What can be asked is asked: a macro or a type by the preprocessor or the
+ *    compiler, a name in a header by Kbuild, which defines ROE_HAS_name. The version
+ *    decides only where nothing can be asked.
  */
 #ifndef ROE_COMPAT_H
 #define ROE_COMPAT_H
@@ -31,8 +32,8 @@
 #include <linux/export.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
-#include <linux/timer.h>
-#include <linux/workqueue.h>
+#include <linux/skbuff.h>
+#include <net/dst.h>
 #include <net/flow.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_umem.h>
@@ -50,11 +51,6 @@
 #include <asm/unaligned.h>
 #endif
 
-/* 6.13 gave the fragment allocator a header of its own. */
-#if !ROE_KERNEL_BEFORE(6, 13)
-#include <linux/page_frag_cache.h>
-#endif
-
 /* What only the KUnit module needs is visible only where there is KUnit. */
 #if IS_ENABLED(CONFIG_KUNIT)
 #define ROE_EXPORT_FOR_TEST(sym)	EXPORT_SYMBOL_GPL(sym)
@@ -64,7 +60,7 @@
 
 /* --- general ------------------------------------------------------------- */
 
-#if ROE_KERNEL_BEFORE(6, 13)
+#ifndef ROE_HAS_hrtimer_setup
 static inline void
 roe_compat_hrtimer_setup(struct hrtimer *timer,
 			 enum hrtimer_restart (*function)(struct hrtimer *),
@@ -75,26 +71,6 @@ roe_compat_hrtimer_setup(struct hrtimer *timer,
 }
 
 #define hrtimer_setup	roe_compat_hrtimer_setup
-#endif
-
-/* 6.16 renamed it. timer_delete_sync() and timer_shutdown_sync() are in 6.1.y. */
-#ifndef timer_container_of
-#define timer_container_of	from_timer
-#endif
-
-/* An enumerator where it exists: per CPU is what no flag means before 6.17. */
-#if ROE_KERNEL_BEFORE(6, 17)
-#define WQ_PERCPU	0
-#endif
-
-#if ROE_KERNEL_BEFORE(6, 3)
-static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
-					   unsigned long flags)
-{
-	vma->vm_flags |= flags;
-}
-
-#define vm_flags_set	roe_compat_vm_flags_set
 #endif
 
 /* --- network ------------------------------------------------------------- */
@@ -120,8 +96,18 @@ static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
 	((v6) ? READ_ONCE((dev)->gso_max_size) : READ_ONCE((dev)->gso_ipv4_max_size))
 #endif
 
+/* 6.16, and back in stable series. */
+#ifndef ROE_HAS_dst_dev
+static inline struct net_device *roe_compat_dst_dev(const struct dst_entry *dst)
+{
+	return READ_ONCE(dst->dev);
+}
+
+#define dst_dev		roe_compat_dst_dev
+#endif
+
 /* Fragments in the memory of a device came with 6.12. */
-#if ROE_KERNEL_BEFORE(6, 12)
+#ifndef ROE_HAS_skb_frags_readable
 #define skb_frags_readable(skb)	((void)(skb), true)
 #endif
 
@@ -148,14 +134,18 @@ static inline void roe_compat_vm_flags_set(struct vm_area_struct *vma,
 #define IB_DEVICE_FLUSH_GLOBAL		BIT_ULL(38)
 #define IB_DEVICE_FLUSH_PERSISTENT	BIT_ULL(39)
 #define IB_DEVICE_ATOMIC_WRITE		BIT_ULL(40)
+#endif
 
+#ifndef ROE_HAS_ib_virt_dma_to_ptr
 static inline void *roe_compat_virt_dma_to_ptr(u64 dma_addr)
 {
 	return (void *)(uintptr_t)dma_addr;
 }
 
 #define ib_virt_dma_to_ptr	roe_compat_virt_dma_to_ptr
+#endif
 
+#ifndef ROE_HAS_ib_mark_name_assigned_by_user
 /* Before this call existed udev did not tell the names apart. */
 static inline void roe_compat_mark_name_assigned(struct ib_device *ibdev)
 {
@@ -165,7 +155,7 @@ static inline void roe_compat_mark_name_assigned(struct ib_device *ibdev)
 #endif
 
 /* The newest core allocates a device into a namespace; older ones into init_net. */
-#if ROE_KERNEL_BEFORE(7, 0)
+#ifndef ROE_HAS_ib_alloc_device_with_net
 #define roe_compat_alloc_device(drv_struct, member, netns)		\
 ({									\
 	struct drv_struct *__dev = ib_alloc_device(drv_struct, member);	\
@@ -179,7 +169,7 @@ static inline void roe_compat_mark_name_assigned(struct ib_device *ibdev)
 	ib_alloc_device_with_net(drv_struct, member, netns)
 #endif
 
-#if ROE_KERNEL_BEFORE(7, 0)
+#ifndef ROE_HAS_ib_umem_get_va
 #define ib_umem_get_va	ib_umem_get
 #endif
 
@@ -201,7 +191,7 @@ static inline int roe_compat_create_cq(struct ib_cq *ibcq,
 #endif
 
 /* Ops tables say .resize_user_cq = roe_compat_resize_user_cq. */
-#if ROE_KERNEL_BEFORE(7, 0)
+#ifndef ROE_HAS_resize_user_cq
 static inline int roe_compat_resize_user_cq(struct ib_cq *ibcq, int cqe,
 					    struct ib_udata *udata)
 {
