@@ -1,0 +1,187 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# apps - the programs that people run over verbs, with their own defaults: qperf,
+# UCX, libfabric, Open MPI over both.
+#
+# usage: apps [REGEX]		only the groups whose name matches: qperf, ucx,
+#				fabric, mpi
+#
+# Both ends are processes of this machine, on one device or on two, joined by a
+# veth pair. Transports are named only where the default on one machine would be
+# shared memory. Options without which a program cannot work over RoCE at all are
+# explained in docs/conformance.md.
+#
+# Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+only=${1:-.}
+A=10.0.0.1
+
+# pair SECONDS PORT "SERVER" "CLIENT" - the client starts once the server listens
+# on the TCP port; the server is ended when the client is done. The client's
+# output stays in $TMP/client.out
+pair()
+{
+	local limit=$(($1 * SLOW)) s rc
+	# shellcheck disable=SC2086
+	timeout -k 5 $limit $3 > "$TMP/server.out" 2>&1 &
+	s=$!
+	pids+=("$s")
+	wait_for 30 listening "$2"
+	# shellcheck disable=SC2086
+	timeout -k 5 $limit $4 > "$TMP/client.out" 2>&1
+	rc=$?
+	sleep 0.2
+	kill $s 2>/dev/null
+	wait $s 2>/dev/null
+	[ $rc = 0 ] && return
+	echo "server: $3"
+	tail -n 12 "$TMP/server.out"
+	echo "client ($rc): $4"
+	tail -n 20 "$TMP/client.out"
+	return 1
+}
+
+# --- qperf ---
+# Its tests without the CM cannot set a GRH: not for RoCE
+
+qperf_group()
+{
+	local t tests="rc_bw rc_bi_bw rc_lat rc_rdma_read_bw rc_rdma_write_lat
+		rc_rdma_write_poll_lat ver_rc_compare_swap ver_rc_fetch_add"
+	# shellcheck disable=SC2086,SC2116 # one line of it
+	tests=$(echo $tests)
+	check "qperf: all RC tests, CM" pair 90 19765 qperf "qperf $A -t 1 -cm 1 $tests"
+	for t in $tests; do
+		check "qperf $t: a result" sh -c "grep -A1 '^$t:' $TMP/client.out | grep -q ' = '"
+	done
+}
+
+# --- UCX ---
+
+# ucx TEXT SERVER-DEVICE CLIENT-DEVICE TLS - the tests of $TMP/batch through the
+# whole stack
+ucx()
+{
+	local p="ucx_perftest -f -v -b $TMP/batch" t
+	check "$1: all tests" pair 120 13337 "env UCX_TLS=$4 UCX_NET_DEVICES=$2:1 $p" \
+		"env UCX_TLS=$4 UCX_NET_DEVICES=$3:1 $p 127.0.0.1"
+	ucx_results "$1"
+}
+
+# uct TEXT DEVICE TRANSPORT - of the bare transport
+uct()
+{
+	local p="ucx_perftest -f -v -d $2:1 -x $3 -b $TMP/batch" t
+	check "$1: all tests" pair 60 13337 "$p" "$p 127.0.0.1"
+	ucx_results "$1"
+}
+
+ucx_results()
+{
+	local t
+	while read -r t _; do
+		check "$1: $t" grep -q "^$t," "$TMP/client.out"
+	done < "$TMP/batch"
+}
+
+# In $TMP/batch are lines of a name and its arguments
+ucx_group()
+{
+	cat > "$TMP/batch" <<- B
+	tag_lat -t tag_lat -n 100 -w 10 -s 8
+	tag_bw_1M -t tag_bw -n 10 -w 2 -s 1048576
+	get_64K -t ucp_get -n 50 -w 5 -s 65536
+	put_lat -t ucp_put_lat -n 100 -w 10 -s 8
+	am_lat -t ucp_am_lat -n 100 -w 10 -s 8
+	stream_bw_64K -t stream_bw -n 50 -w 10 -s 65536
+	put_bw_64K -t ucp_put_bw -n 50 -w 5 -s 65536
+	fadd -t ucp_fadd -n 50 -w 5 -s 8
+	cswap -t ucp_cswap -n 50 -w 5 -s 8
+	B
+	ucx "UCX rc, one device" roe0 roe0 rc,self
+	sed -i '5,$d' "$TMP/batch"
+	ucx "UCX rc, two devices" roe0 roe1 rc,self
+	cat > "$TMP/batch" <<- B
+	tag_lat -t tag_lat -n 100 -w 10 -s 8
+	tag_bw_64K -t tag_bw -n 20 -w 2 -s 65536
+	stream_lat -t stream_lat -n 50 -w 10 -s 8
+	B
+	ucx "UCX ud, one device" roe0 roe0 ud,self
+	ucx "UCX ud, two devices" roe0 roe1 ud,self
+	sed -i '/tag_lat/!d' "$TMP/batch"
+	check "UCX, nothing chosen" pair 60 13337 "ucx_perftest -f -v -b $TMP/batch" \
+		"ucx_perftest -f -v -b $TMP/batch 127.0.0.1"
+
+	cat > "$TMP/batch" <<- B
+	am_lat -t am_lat -D short -n 100 -w 10 -s 8
+	am_bw_2K -t am_bw -D bcopy -n 100 -w 10 -s 2048
+	put_lat -t put_lat -D short -n 100 -w 10 -s 8
+	put_bw_64K -t put_bw -D zcopy -n 50 -w 10 -s 65536
+	get_64K -t get -D zcopy -n 50 -w 5 -s 65536
+	fadd -t fadd -n 100 -w 5 -s 8
+	cswap -t cswap -n 100 -w 5 -s 8
+	B
+	uct "UCX rc_verbs alone" roe0 rc_verbs
+	sed -i '/^am/!d' "$TMP/batch"
+	uct "UCX ud_verbs alone" roe0 ud_verbs
+}
+
+# --- libfabric, with its data check ---
+
+# fabric ADDRESS ARGUMENT...
+fabric()
+{
+	local a=$1
+	shift
+	pair 90 47592 "fi_pingpong -c $*" "fi_pingpong -c $* $a"
+}
+
+fabric_group()
+{
+	check "libfabric verbs, msg" fabric $A -I 20 -p verbs -e msg
+	check "libfabric verbs, msg, IPv6" fabric fd00:a::1 -I 20 -p verbs -e msg -6
+	check "libfabric verbs, dgram" fabric $A -I 20 -p verbs -e dgram
+	check "libfabric verbs;ofi_rxm, rdm" fabric $A -I 20 -p "verbs;ofi_rxm" -e rdm
+	check "libfabric verbs;ofi_rxd, rdm over UD" fabric $A -I 5 -p "verbs;ofi_rxd" -e rdm
+}
+
+# --- Open MPI ---
+
+# mpi RANKS ARGUMENT... - of mpirun
+mpi()
+{
+	local n=$1 rc=0
+	shift
+	timeout -k 5 $((120 * SLOW)) mpirun --allow-run-as-root --oversubscribe -np "$n" "$@" \
+		mpi_ring 1 > "$TMP/mpi.out" 2>&1 || rc=$?
+	cat "$TMP/mpi.out"
+	[ $rc = 0 ] && grep -q "mpi_ring: $n ranks.*ok" "$TMP/mpi.out"
+}
+
+mpi_group()
+{
+	local ucx="--mca pml ucx -x UCX_NET_DEVICES=roe0:1"
+	check "Open MPI, nothing chosen, 2 ranks" mpi 2
+	# shellcheck disable=SC2086
+	{
+	check "Open MPI over UCX rc, 2 ranks" mpi 2 $ucx -x UCX_TLS=rc,self
+	check "Open MPI over UCX rc, 4 ranks" mpi 4 $ucx -x UCX_TLS=rc,self
+	check "Open MPI over UCX ud, 2 ranks" mpi 2 $ucx -x UCX_TLS=ud,self
+	}
+	check "Open MPI over libfabric rxm, 2 ranks" mpi 2 --mca pml cm --mca mtl ofi \
+		--mca mtl_ofi_provider_include "verbs;ofi_rxm"
+}
+
+module_or_die
+topo_or_die topo_veth
+for g in qperf ucx fabric mpi; do
+	[[ $g =~ $only ]] || continue
+	start=$SECONDS
+	${g}_group
+	echo "# $g: $((SECONDS - start)) s"
+done
+tap_done
