@@ -31,8 +31,8 @@ struct flush_wr {
 	u64	remote_addr;
 	u32	length;		/* never filled in: dma.length counts */
 	u32	rkey;
-	u8	type;		/* 0: the range, 1: all of the MR */
-	u8	level;		/* bit 0: global visibility, bit 1: persistence */
+	u8	type;		/* placement; bit 0: global visibility, bit 1: persistence */
+	u8	level;		/* selectivity; 0: the range, 1: all of the MR */
 };
 
 /* IBTA table 53, abi.md 8.3. */
@@ -175,14 +175,14 @@ static void copy_flush(struct roe_swqe *wqe, const struct rxe_send_wqe *u)
 
 	BUILD_BUG_ON(sizeof(flush) > sizeof(u->wr.wr));
 	memcpy(&flush, &u->wr.wr, sizeof(flush));
-	if (u->dma.num_sge || flush.type > ROE_FETH_SEL_MR || !flush.level ||
-	    flush.level & ~(ROE_FETH_PLT_GLOBAL | ROE_FETH_PLT_PERSISTENT))
+	if (u->dma.num_sge || flush.level > ROE_FETH_SEL_MR || !flush.type ||
+	    flush.type & ~(ROE_FETH_PLT_GLOBAL | ROE_FETH_PLT_PERSISTENT))
 		wqe->status = IB_WC_LOC_QP_OP_ERR;
 	wqe->raddr = flush.remote_addr;
 	wqe->rkey = flush.rkey;
 	wqe->length = u->dma.length;
-	wqe->feth = (flush.type << ROE_FETH_SEL_SHIFT & ROE_FETH_SEL_MASK) |
-		    (flush.level & ROE_FETH_PLT_MASK);
+	wqe->feth = (flush.level << ROE_FETH_SEL_SHIFT & ROE_FETH_SEL_MASK) |
+		    (flush.type & ROE_FETH_PLT_MASK);
 }
 
 /**

@@ -87,9 +87,9 @@ static uint8_t *find_wqe(uint64_t id)
 	return found;
 }
 
-/* FLUSH as the wr union of v45 has it. */
+/* FLUSH as the wr union of v45 has it: @plt is its type, @sel its level. */
 static int flush(struct rt_qp *q, uint64_t addr, uint32_t len, uint32_t rkey,
-		 uint8_t type, uint8_t level)
+		 uint8_t sel, uint8_t plt)
 {
 	static uint64_t id = MARK;
 	uint8_t *wqe;
@@ -101,8 +101,8 @@ static int flush(struct rt_qp *q, uint64_t addr, uint32_t len, uint32_t rkey,
 	*(uint32_t *)(wqe + 12) = 14;
 	*(uint32_t *)(wqe + 32) = 0;
 	*(uint32_t *)(wqe + 36) = rkey;
-	wqe[40] = type;
-	wqe[41] = level;
+	wqe[40] = plt;
+	wqe[41] = sel;
 	*(uint32_t *)(wqe + 184) = len;
 	*(uint32_t *)(wqe + 196) = 0;
 	if (!RT_EQ(ibv_wr_complete(q->qpx), 0))
@@ -245,7 +245,7 @@ static void test_flush(struct rt_buf *f)
 		int qp_access;
 		uint64_t addr;
 		uint32_t len, rkey;
-		uint8_t type, level;
+		uint8_t sel, plt;
 		int status;
 	} cases[] = {
 		{ "range", g, p0, LEN, f->mr->rkey, RANGE, GLOBAL, 0 },
@@ -268,9 +268,9 @@ static void test_flush(struct rt_buf *f)
 		  PERSISTENT, IBV_WC_REM_INV_REQ_ERR },
 		{ "persistence, region without the right", g | FLUSH_PERSIST, p0, LEN,
 		  f->mr->rkey, RANGE, PERSISTENT, IBV_WC_REM_ACCESS_ERR },
-		{ "no level", g, p0, LEN, f->mr->rkey, RANGE, 0, IBV_WC_LOC_QP_OP_ERR },
-		{ "unknown level", g, p0, LEN, f->mr->rkey, RANGE, 4, IBV_WC_LOC_QP_OP_ERR },
-		{ "unknown type", g, p0, LEN, f->mr->rkey, 2, GLOBAL, IBV_WC_LOC_QP_OP_ERR },
+		{ "no placement", g, p0, LEN, f->mr->rkey, RANGE, 0, IBV_WC_LOC_QP_OP_ERR },
+		{ "unknown placement", g, p0, LEN, f->mr->rkey, RANGE, 4, IBV_WC_LOC_QP_OP_ERR },
+		{ "unknown selectivity", g, p0, LEN, f->mr->rkey, 2, GLOBAL, IBV_WC_LOC_QP_OP_ERR },
 	};
 	bool ok = true;
 	unsigned int i;
@@ -280,13 +280,13 @@ static void test_flush(struct rt_buf *f)
 
 		pair(&p, cases[i].qp_access);
 		if (!RT_EQ(flush(&p.a, cases[i].addr, cases[i].len, cases[i].rkey,
-				 cases[i].type, cases[i].level), cases[i].status)) {
+				 cases[i].sel, cases[i].plt), cases[i].status)) {
 			rt_diag("case: %s", cases[i].name);
 			ok = false;
 		}
 		rt_pair_destroy(&p);
 	}
-	rt_ok(ok, "FLUSH: range, region, key, rights, level (%zu cases)", ARRAY_SIZE(cases));
+	rt_ok(ok, "FLUSH: range, region, key, rights, placement (%zu cases)", ARRAY_SIZE(cases));
 }
 
 /* WRITE, FLUSH, ATOMIC WRITE: what the three are for. */
