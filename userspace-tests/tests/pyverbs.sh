@@ -15,7 +15,7 @@
 # Extended regular expressions; each is a row of the table in docs/conformance.md.
 EXPLAINED='XRCD? .*not supported|XRC SRQ
 Device memory is not supported
-dmabuf|dma-buf|DMABUF
+dmabuf|dma-buf|DMABUF|renderD128
 Rereg MR is not supported
 ODP|on demand|ondemand|On-Demand
 Parent Domain
@@ -45,6 +45,22 @@ get_suite()
 	mkdir -p "$TMP/net/roe0/va"
 	sed -i "s|/sys/class/infiniband/{}/device/net/|$TMP/net/{}/|" base.py
 	list_tests > "$TMP/list" && [ -s "$TMP/list" ]
+}
+
+# run_tests ARGUMENT... - the suite's own runner. From Python 3.13 on without the
+# collector: what a test left behind that ended by an exception, a skip too, is one
+# cycle, in which pyverbs 56 closes the context before its CQs and crashes (with
+# rdma_rxe as well). The end of the process gives everything back.
+run_tests()
+{
+	local before=
+
+	if python3 -c 'import sys; sys.exit(sys.version_info < (3, 13))'; then
+		before='gc.disable(); atexit.register(gc.freeze)'
+	fi
+	timeout -k 5 $((300 * SLOW)) python3 -W ignore -c "import atexit, gc, runpy
+$before
+runpy.run_path('run_tests.py', run_name='__main__')" "$@"
 }
 
 # skipped NAME REASON
@@ -82,8 +98,7 @@ echo 32 > /proc/sys/vm/nr_hugepages
 check "the suite is installed" get_suite || tap_done
 base=$tap_n
 # shellcheck disable=SC2046
-timeout -k 5 $((300 * SLOW)) python3 -W ignore run_tests.py --dev roe0 --gid "$gid" -v \
-	$(cat "$TMP/list") > "$TMP/py.stdout" 2> "$TMP/py.out"
+run_tests --dev roe0 --gid "$gid" -v $(cat "$TMP/list") > "$TMP/py.stdout" 2> "$TMP/py.out"
 rc=$?
 read_results
 want=$(sed -n 's/^Ran \([0-9]*\) test.*/\1/p' "$TMP/py.out")
