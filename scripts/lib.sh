@@ -152,6 +152,60 @@ in_root() {
 			d=$0; exec chroot "$d" "$@"' "$dir" "$@"
 }
 
+# tsc_khz - prints the rate of this machine's TSC, which is that of the TSC of an
+# emulated one (QEMU's TCG passes it through)
+tsc_khz() {
+	local dir
+	dir=$(cache_entry tsc "$(declare -f tsc_build)" tsc_build) || return
+	"$dir/tsc"
+}
+
+# tsc_build DIR - of several readings of both clocks the one counts that took least
+tsc_build() {
+	need gcc libc6-dev
+	gcc -O2 -o "$1/tsc" -x c - <<-'C'
+		#include <stdio.h>
+		#include <time.h>
+		#include <x86intrin.h>
+
+		static double ns(void)
+		{
+			struct timespec t;
+
+			clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+			return t.tv_sec * 1e9 + t.tv_nsec;
+		}
+
+		static void both(double *time, double *ticks)
+		{
+			double best = 1e18;
+			int i;
+
+			for (i = 0; i < 50; i++) {
+				double a = ns(), x = __rdtsc(), b = ns();
+
+				if (b - a < best) {
+					best = b - a;
+					*time = (a + b) / 2;
+					*ticks = x;
+				}
+			}
+		}
+
+		int main(void)
+		{
+			struct timespec pause = { .tv_nsec = 100000000 };
+			double t0, x0, t1, x1;
+
+			both(&t0, &x0);
+			nanosleep(&pause, NULL);
+			both(&t1, &x1);
+			printf("%.0f\n", (x1 - x0) / (t1 - t0) * 1e6);
+			return 0;
+		}
+	C
+}
+
 # qemu - prints the emulator to use. QEMU 10 (bookworm-backports) is faster than
 # bookworm's 7.2; it is taken from the private folder if that could be made.
 need_qemu() {
