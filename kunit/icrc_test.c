@@ -301,7 +301,48 @@ static void icrc_shift(struct kunit *test)
 	}
 }
 
+/* What one packet after the other steps on to is what each has alone. */
+static void icrc_trains(struct kunit *test)
+{
+	static const struct {
+		u16	id;
+		u16	id_step;
+		u32	apsn;
+	} trains[] = {
+		{ 0xff80, 1, 0xffff80 },
+		{ 0x7ff0, 1, 0x807fff80 },
+		{ 0x1234, 0, 0x00fe },
+		{ 0x00f0, 2, 0x0ff0 },
+	};
+	struct iphdr ip = { .version = 4, .ihl = 5, .saddr = cpu_to_be32(0x0a000001),
+			    .daddr = cpu_to_be32(0x0a000002) };
+	struct udphdr udp = { .source = cpu_to_be16(0xc000), .dest = cpu_to_be16(ROE_UDP_PORT) };
+	struct roe_bth bth = { .opcode = 0x07, .flags = 0x40, .qpn = cpu_to_be32(0x11) };
+	struct roe_icrc_run run, alone;
+	u32 i, k;
+
+	roe_icrc_begin(&run, 64);
+	for (k = 0; k < ARRAY_SIZE(trains); k++) {
+		for (i = 0; i < 300; i++) {
+			u32 crc;
+
+			ip.id = cpu_to_be16(trains[k].id + i * trains[k].id_step);
+			bth.apsn = cpu_to_be32(trains[k].apsn + i);
+			/* now and then one that is not like the one before */
+			bth.opcode = i % 40 == 39 ? 0x08 : 0x07;
+			udp.len = cpu_to_be16(i % 50 == 49 ? 100 : 1048);
+			crc = roe_icrc_head(&run, &ip, false, &udp, &bth);
+			roe_icrc_begin(&alone, 64);
+			KUNIT_EXPECT_EQ(test, crc,
+					roe_icrc_head(&alone, &ip, false, &udp, &bth));
+			roe_icrc_end(&alone);
+		}
+	}
+	roe_icrc_end(&run);
+}
+
 static struct kunit_case icrc_cases[] = {
+	KUNIT_CASE(icrc_trains),
 	KUNIT_CASE_PARAM(icrc_vectors, vector_gen_params),
 	KUNIT_CASE_PARAM(icrc_pieces, vector_gen_params),
 	KUNIT_CASE_PARAM(icrc_bits, vector_gen_params),

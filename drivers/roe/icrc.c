@@ -27,6 +27,33 @@ static bool simd __ro_after_init;
 static u32 min_len __ro_after_init = U32_MAX;
 DEFINE_STATIC_CALL(roe_icrc_crc, roe_icrc_lib);
 
+/*
+ * What one more in IPv4 ID or PSN changes in the register behind the BTH, by the
+ * number of zero bits below the lowest one of the new value: the bits that change
+ * are that one and all below it, and the register is linear.
+ */
+static u32 id_step[16] __ro_after_init;
+static u32 psn_step[24] __ro_after_init;
+
+static void __init init_steps(void)
+{
+	struct {
+		struct iphdr	ip;
+		struct udphdr	udp;
+		struct roe_bth	bth;
+	} __packed change = {};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(id_step); i++) {
+		change.ip.id = cpu_to_be16(BIT(i + 1) - 1);
+		id_step[i] = roe_icrc_lib(0, &change, sizeof(change), NULL);
+	}
+	for (i = 0; i < ARRAY_SIZE(psn_step); i++) {
+		change.bth.apsn = cpu_to_be32(BIT(i + 1) - 1);
+		psn_step[i] = roe_icrc_lib(0, &change.bth, sizeof(change.bth), NULL);
+	}
+}
+
 /**
  * roe_icrc_init() - choose the implementation of CRC-32
  *
@@ -39,6 +66,7 @@ int __init roe_icrc_init(void)
 
 	if (err)
 		return err;
+	init_steps();
 	static_call_update(roe_icrc_crc, choice.impl->crc);
 	simd = choice.impl->simd;
 	min_len = choice.min_len;
@@ -56,6 +84,7 @@ void roe_icrc_begin(struct roe_icrc_run *run, u32 bytes)
 	 * PREEMPT_RT wants to be preempted within the run, and its locks, of MRs for
 	 * instance, may sleep: there each long piece has a section of its own.
 	 */
+	run->len = 0;
 	run->fpu = simd && bytes >= SECTION_MIN_LEN && !IS_ENABLED(CONFIG_PREEMPT_RT) &&
 		   roe_icrc_fpu_begin();
 }
@@ -105,7 +134,7 @@ static u32 go_on(const struct roe_icrc_run *run, u32 crc, const void *src, size_
  */
 u32 roe_icrc_update(struct roe_icrc_run *run, u32 crc, const void *data, size_t len)
 {
-	return go_on(run, crc, data, len, NULL);
+	return len ? go_on(run, crc, data, len, NULL) : crc;
 }
 
 ROE_EXPORT_FOR_TEST(roe_icrc_update);
@@ -186,20 +215,9 @@ static size_t mask_ipv6(u8 *buf, const void *l3)
 	return sizeof(*ip6);
 }
 
-/**
- * roe_icrc_head() - start an ICRC: masked LRH, L3, UDP and BTH
- * @run: open
- * @l3: IPv4 header without options, IPv6 header or GRH; any alignment
- * @v6: 40 bytes in IPv6 layout
- * @udp: UDP header, or NULL where the BTH follows the GRH (RoCEv1)
- * @bth: base transport header
- *
- * Addresses, ports, IPv4 ID and lengths must be final (wire.md 1.4).
- *
- * Return: the register, to be continued behind the BTH.
- */
-u32 roe_icrc_head(struct roe_icrc_run *run, const void *l3, bool v6,
-		  const struct udphdr *udp, const struct roe_bth *bth)
+/* The register behind the BTH, from nothing. */
+static u32 head_whole(struct roe_icrc_run *run, const void *l3, bool v6,
+		      const struct udphdr *udp, const struct roe_bth *bth)
 {
 	u8 buf[sizeof(struct ipv6hdr) + sizeof(*udp) + sizeof(*bth)] __aligned(4);
 	size_t len = v6 ? mask_ipv6(buf, l3) : mask_ipv4(buf, l3);
@@ -213,6 +231,53 @@ u32 roe_icrc_head(struct roe_icrc_run *run, const void *l3, bool v6,
 	memcpy(buf + len, bth, sizeof(*bth));
 	buf[len + offsetof(struct roe_bth, qpn)] = 0xff;
 	return roe_icrc_update(run, ICRC_SEED, buf, len + sizeof(*bth));
+}
+
+/*
+ * Of a packet in the middle of a train: it is like the one before it but for a PSN
+ * that is one more, and an IPv4 ID that is, or is the same. False: it is not.
+ */
+static bool head_step(struct roe_icrc_run *run, u16 id, const struct udphdr *udp,
+		      const struct roe_bth *bth)
+{
+	u32 psn = be32_to_cpu(bth->apsn);
+	u16 steps = id - run->id;
+
+	/* what is in front of AckReq and PSN; the step of a PSN of 0 is not in the table */
+	if (run->len != udp->len || steps > 1 || psn != be32_to_cpu(run->bth.apsn) + 1 ||
+	    !(psn & ROE_PSN_MASK) || memcmp(bth, &run->bth, offsetof(struct roe_bth, apsn)))
+		return false;
+	run->crc ^= psn_step[__ffs(psn)];
+	if (steps)
+		run->crc ^= id_step[id ? __ffs(id) : ARRAY_SIZE(id_step) - 1];
+	return true;
+}
+
+/**
+ * roe_icrc_head() - start an ICRC: masked LRH, L3, UDP and BTH
+ * @run: open; addresses and ports are the same in all its packets
+ * @l3: IPv4 header without options, IPv6 header or GRH; any alignment
+ * @v6: 40 bytes in IPv6 layout
+ * @udp: UDP header, or NULL where the BTH follows the GRH (RoCEv1)
+ * @bth: base transport header
+ *
+ * Addresses, ports, IPv4 ID and lengths must be final (wire.md 1.4).
+ *
+ * Return: the register, to be continued behind the BTH.
+ */
+u32 roe_icrc_head(struct roe_icrc_run *run, const void *l3, bool v6,
+		  const struct udphdr *udp, const struct roe_bth *bth)
+{
+	u16 id = v6 ? 0 : be16_to_cpu(((const struct iphdr *)l3)->id);
+
+	if (!udp)
+		return head_whole(run, l3, v6, NULL, bth);
+	if (!head_step(run, id, udp, bth))
+		run->crc = head_whole(run, l3, v6, udp, bth);
+	run->len = udp->len;
+	run->id = id;
+	run->bth = *bth;
+	return run->crc;
 }
 
 ROE_EXPORT_FOR_TEST(roe_icrc_head);

@@ -33,13 +33,21 @@
 
 #include <linux/types.h>
 #include <asm/byteorder.h>
+#include <roe/wire.h>
 
 struct udphdr;
-struct roe_bth;
 
-/* Private to icrc.c; on the stack, or in what its one owner owns. */
+/*
+ * Private to icrc.c; on the stack, or in what its one owner owns. All packets of a
+ * run are of one flow: their L3 and UDP headers differ by IPv4 ID and length only.
+ */
 struct roe_icrc_run {
-	bool	fpu;	/* an FPU section is open */
+	bool		fpu;		/* an FPU section is open */
+	/* the last packet with a UDP header */
+	__be16		len;		/* its UDP length, 0: there was none */
+	u16		id;		/* its IPv4 ID */
+	struct roe_bth	bth;
+	u32		crc;		/* register behind its BTH */
 };
 
 void roe_icrc_begin(struct roe_icrc_run *run, u32 bytes);
