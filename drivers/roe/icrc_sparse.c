@@ -74,7 +74,7 @@ static u32 finish(const u64 *out, const u8 *src, size_t len, u8 *dst, bool copy)
 
 static __always_inline u32 fold(u32 crc, const u8 *src, size_t len, u8 *dst, bool copy)
 {
-	u64 a = 0, b = 0, c = 0, d = 0, e;
+	u64 a = 0, b = 0, c = 0, d = 0, e, out[WINDOW];
 	size_t i;
 
 	/* going on from a register: it is added to the first four bytes */
@@ -95,7 +95,12 @@ static __always_inline u32 fold(u32 crc, const u8 *src, size_t len, u8 *dst, boo
 		d = e;
 		e = word;
 	}
-	return finish((u64[WINDOW]){ a, b, c, d, e }, src + i, len - i, dst + i, copy);
+	out[0] = a;
+	out[1] = b;
+	out[2] = c;
+	out[3] = d;
+	out[4] = e;
+	return finish(out, src + i, len - i, dst + i, copy);
 }
 
 /**
