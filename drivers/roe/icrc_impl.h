@@ -50,6 +50,7 @@ int roe_icrc_choose(struct roe_icrc_choice *choice);
 
 /* icrc_x86.S: in an FPU section, ROE_ICRC_SIMD_MIN bytes or more. */
 u32 roe_icrc_pclmul(u32 crc, const void *src, size_t len, void *dst);
+u32 roe_icrc_vpclmul128(u32 crc, const void *src, size_t len, void *dst);
 u32 roe_icrc_vpclmul256(u32 crc, const void *src, size_t len, void *dst);
 u32 roe_icrc_vpclmul512(u32 crc, const void *src, size_t len, void *dst);
 

@@ -257,6 +257,86 @@ SYM_TYPED_FUNC_START(roe_icrc_pclmul)
 	pclmul	rest_copy, 1
 SYM_FUNC_END(roe_icrc_pclmul)
 
+.macro foldv128 acc, data, tmp
+	vpclmulqdq $0x00, K, \acc, \tmp
+	vpclmulqdq $0x11, K, \acc, \acc
+	vpxor	\data, \tmp, \tmp
+	vpxor	\tmp, \acc, \acc
+.endm
+
+.macro loadv128 off, reg, copy
+	vmovdqu	\off(SRC), \reg
+.if \copy
+	vmovdqu	\reg, \off(SRC,DST)
+.endif
+.endm
+
+/* What is only added comes straight from memory, at any alignment. */
+.macro stepv128 off, acc, data, tmp, copy
+.if \copy
+	loadv128 \off, \data, 1
+	foldv128 \acc, \data, \tmp
+.else
+	foldv128 \acc, \off(SRC), \tmp
+.endif
+.endm
+
+/* 128 bytes and more: eight accumulators, then one in %xmm0; LEN is what is left. */
+.macro vpclmul128 rest, copy
+	loadv128 0, %xmm0, \copy
+	loadv128 16, %xmm1, \copy
+	loadv128 32, %xmm2, \copy
+	loadv128 48, %xmm3, \copy
+	loadv128 64, %xmm4, \copy
+	loadv128 80, %xmm5, \copy
+	loadv128 96, %xmm6, \copy
+	loadv128 112, %xmm7, \copy
+	vmovd	CRC, %xmm8
+	vpxor	%xmm8, %xmm0, %xmm0
+	vmovdqa	.Lfold1024(%rip), K
+	add	$128, SRC
+	sub	$256, LEN
+	jb	.Lend128\@
+.Lnext128\@:
+	stepv128 0, %xmm0, %xmm8, %xmm13, \copy
+	stepv128 16, %xmm1, %xmm9, %xmm14, \copy
+	stepv128 32, %xmm2, %xmm10, %xmm15, \copy
+	stepv128 48, %xmm3, %xmm11, %xmm13, \copy
+	stepv128 64, %xmm4, %xmm8, %xmm14, \copy
+	stepv128 80, %xmm5, %xmm9, %xmm15, \copy
+	stepv128 96, %xmm6, %xmm10, %xmm13, \copy
+	stepv128 112, %xmm7, %xmm11, %xmm14, \copy
+	add	$128, SRC
+	sub	$128, LEN
+	jae	.Lnext128\@
+.Lend128\@:
+	add	$128, LEN
+	vmovdqa	.Lfold512(%rip), K
+	foldv128 %xmm0, %xmm4, %xmm13
+	foldv128 %xmm1, %xmm5, %xmm14
+	foldv128 %xmm2, %xmm6, %xmm15
+	foldv128 %xmm3, %xmm7, %xmm13
+	vmovdqa	.Lfold256(%rip), K
+	foldv128 %xmm0, %xmm2, %xmm14
+	foldv128 %xmm1, %xmm3, %xmm15
+	vmovdqa	.Lfold128(%rip), K
+	foldv128 %xmm0, %xmm1, %xmm13
+	vzeroupper
+	jmp	\rest
+.endm
+
+/* AVX, and what roe_icrc_pclmul() needs */
+SYM_TYPED_FUNC_START(roe_icrc_vpclmul128)
+	cmp	$128, LEN
+	jb	roe_icrc_pclmul
+	test	DST, DST
+	jnz	.Lvpclmul128_copy
+	vpclmul128 rest, 0
+.Lvpclmul128_copy:
+	sub	SRC, DST
+	vpclmul128 rest_copy, 1
+SYM_FUNC_END(roe_icrc_vpclmul128)
+
 #undef K
 #define K	%ymm12
 

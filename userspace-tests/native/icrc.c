@@ -18,7 +18,7 @@
 
 typedef uint32_t crc_fn(uint32_t crc, const void *src, size_t len, void *dst);
 
-crc_fn roe_icrc_pclmul, roe_icrc_vpclmul256, roe_icrc_vpclmul512;
+crc_fn roe_icrc_pclmul, roe_icrc_vpclmul128, roe_icrc_vpclmul256, roe_icrc_vpclmul512;
 
 #define PAGE	4096
 #define MIN_LEN	16
@@ -30,6 +30,11 @@ crc_fn roe_icrc_pclmul, roe_icrc_vpclmul256, roe_icrc_vpclmul512;
 static bool has_pclmul(void)
 {
 	return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+}
+
+static bool has_vpclmul128(void)
+{
+	return has_pclmul() && __builtin_cpu_supports("avx");
 }
 
 static bool has_vpclmul256(void)
@@ -49,6 +54,7 @@ static const struct kernel {
 	crc_fn		*crc;
 } kernels[] = {
 	{ "pclmul", has_pclmul, roe_icrc_pclmul },
+	{ "vpclmul128", has_vpclmul128, roe_icrc_vpclmul128 },
 	{ "vpclmul256", has_vpclmul256, roe_icrc_vpclmul256 },
 	{ "vpclmul512", has_vpclmul512, roe_icrc_vpclmul512 },
 };

@@ -25,6 +25,7 @@ can()
 	case $1 in
 	lib | sparse) return 0 ;;
 	pclmul) grep -qw pclmulqdq /proc/cpuinfo ;;
+	vpclmul128) grep -qw pclmulqdq /proc/cpuinfo && grep -qw avx /proc/cpuinfo ;;
 	vpclmul256) grep -qw vpclmulqdq /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo ;;
 	vpclmul512) grep -qw vpclmulqdq /proc/cpuinfo && grep -qw avx512f /proc/cpuinfo ;;
 	esac
@@ -44,7 +45,7 @@ traffic()
 	ip link del va
 }
 
-for name in lib sparse pclmul vpclmul256 vpclmul512; do
+for name in lib sparse pclmul vpclmul128 vpclmul256 vpclmul512; do
 	unload_roe
 	if can $name; then
 		check "icrc=$name carries traffic" traffic $name
