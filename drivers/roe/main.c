@@ -7,6 +7,7 @@
 #include <linux/init.h>
 #include <linux/module.h>
 #include <rdma/rdma_netlink.h>
+#include "copy.h"
 #include "device.h"
 #include "direct.h"
 #include "icrc.h"
@@ -20,6 +21,7 @@ static int __init roe_init(void)
 	err = roe_icrc_init();
 	if (err)
 		return err;
+	roe_copy_init();
 	err = roe_direct_init();
 	if (err)
 		return err;

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Copying payload. */
+#ifndef ROE_COPY_H
+#define ROE_COPY_H
+
+#include <linux/types.h>
+
+void roe_copy(void *dst, const void *src, size_t len);
+void roe_copy_init(void);
+
+#endif /* ROE_COPY_H */
