@@ -197,7 +197,7 @@ static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 	off = ((rx->p.psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	status = check_read(qp, wqe, &rx->p, off);
 	if (status == IB_WC_SUCCESS &&
-	    !roe_sge_write(qp, wqe->sge, wqe->num_sge, off, rx->vec, rx->nvec, rx->p.len))
+	    !roe_sge_write(qp, ctx, wqe, off, rx->vec, rx->p.len))
 		status = IB_WC_LOC_PROT_ERR;
 	if (status != IB_WC_SUCCESS) {
 		roe_requester_fail(qp, ctx, status);
@@ -222,7 +222,7 @@ static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct
 		roe_requester_fail(qp, ctx, IB_WC_BAD_RESP_ERR);
 		return;
 	}
-	if (!roe_sge_write(qp, wqe->sge, wqe->num_sge, 0, &vec, 1, sizeof(orig))) {
+	if (!roe_sge_write(qp, ctx, wqe, 0, &vec, sizeof(orig))) {
 		roe_requester_fail(qp, ctx, IB_WC_LOC_PROT_ERR);
 		return;
 	}

@@ -6,6 +6,7 @@
 #include <linux/preempt.h>
 #include <linux/random.h>
 #include <linux/rcupdate.h>
+#include "copy.h"
 #include "mw.h"
 #include "qp.h"
 
@@ -89,11 +90,6 @@ ROE_EXPORT_FOR_TEST(roe_mr_unpublish);
 
 /* --- the gate -------------------------------------------------------------- */
 
-static bool revocable(const struct roe_mr *mr)
-{
-	return mr->type >= ROE_MR_FAST;
-}
-
 /*
  * Count an access in. Its look at the state comes after that, revoke() looks at
  * the count after it has changed the state: at least one of them sees the other.
@@ -128,7 +124,7 @@ static void leave(struct roe_mr *mr)
 void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state)
 {
 	WRITE_ONCE(mr->state, state);
-	if (!revocable(mr))
+	if (roe_mr_lasts(mr))
 		return;
 	/* the state before the count: pairs with enter() */
 	smp_mb();
@@ -202,7 +198,7 @@ struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lke
 	/* A free one is not entered: nobody can keep roe_mr_revoke() waiting. */
 	if (!mr || !is_valid(mr))
 		return NULL;
-	if (!revocable(mr))
+	if (roe_mr_lasts(mr))
 		return allows(mr, pd, lkey, access, va, len) ? mr : NULL;
 
 	enter(mr);
@@ -245,7 +241,7 @@ ROE_EXPORT_FOR_TEST(roe_mr_get_remote);
  */
 void roe_mr_put(struct roe_mr *mr)
 {
-	if (revocable(mr))
+	if (!roe_mr_lasts(mr))
 		leave(mr);
 }
 
@@ -393,7 +389,7 @@ static void copy_to(struct walk *walk, const void *src, u32 len)
 		u32 n = len;
 		void *dst = walk_next(walk, &n);
 
-		memcpy(dst, src, n);
+		roe_copy(dst, src, n);
 		src += n;
 		len -= n;
 	}
@@ -471,9 +467,12 @@ ROE_EXPORT_FOR_TEST(roe_mr_write_vec);
  */
 void roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len)
 {
-	const struct kvec vec = { .iov_base = (void *)src, .iov_len = len };
+	struct walk walk;
 
-	roe_mr_write_vec(mr, va, &vec, 1, 0, len);
+	if (!len)
+		return;
+	walk = walk_start(mr, va);
+	copy_to(&walk, src, len);
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_write);
@@ -499,7 +498,7 @@ unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 	struct walk walk = walk_start(mr, va);
 	unsigned int n;
 
-	if (revocable(mr))
+	if (!roe_mr_lasts(mr))
 		return 0;
 	for (n = 0; len && n < max; n++) {
 		u32 part = len;

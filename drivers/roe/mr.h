@@ -102,6 +102,15 @@ static inline struct roe_mr *roe_mr(struct ib_mr *ibmr)
 	return container_of(ibmr, struct roe_mr, ib);
 }
 
+/*
+ * Not revocable: what was proven of it holds to the end of the RCU read-side
+ * section, and roe_mr_put() does nothing.
+ */
+static inline bool roe_mr_lasts(const struct roe_mr *mr)
+{
+	return mr->type < ROE_MR_FAST;
+}
+
 static inline bool roe_mr_is_window(const struct roe_mr *mr)
 {
 	return mr->type >= ROE_MR_WINDOW_1;

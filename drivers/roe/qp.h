@@ -219,7 +219,18 @@ struct roe_qp {
 	unsigned int		flush_idle;	/* looks in a row that found none */
 };
 
-/* What one run of the engines owes once the lock is dropped. */
+/*
+ * A range of a message whose memory was looked up and proven in this run: a run is
+ * one RCU read-side section, so the next packets need not ask again.
+ */
+struct roe_sge_memo {
+	struct roe_mr	*mr;		/* one that lasts; NULL: nothing is known */
+	u32		message;	/* which, as its user numbers them */
+	u32		begin, end;	/* bytes of the message */
+	u64		va;		/* of byte @begin */
+};
+
+/* What one run of the engines owes once the lock is dropped, and what it knows. */
 struct roe_ctx {
 	u64	now;		/* ns, monotonic */
 	bool	direct;		/* what is received comes from a QP of this device */
@@ -229,6 +240,11 @@ struct roe_ctx {
 	bool	notify_send;	/* roe_cq_notify(scq) */
 	bool	notify_recv;
 	u32	events;		/* bit per enum ib_event_type */
+	struct roe_mr *target;	/* of the WRITE in progress: proven, lasts */
+	struct roe_sge_memo source;	/* of the request being sent, by SQ index */
+	struct roe_sge_memo answer;	/* of the READ being answered, by PSN */
+	struct roe_sge_memo brought;	/* by READ responses, to where, by SQ index */
+	struct roe_sge_memo received;	/* by the receive WQE, of one message only */
 };
 
 /* Datagrams: UD and QP1. */

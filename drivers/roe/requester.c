@@ -347,7 +347,8 @@ static bool want_ack(struct roe_qp *qp, bool last)
 }
 
 /* A packet of a SEND or WRITE. */
-static bool emit_data(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
+static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
+		      struct roe_txb *txb)
 {
 	struct roe_req *req = &qp->req;
 	u32 off = ((req->wqe_psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
@@ -358,7 +359,7 @@ static bool emit_data(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *t
 	pkt = roe_txb_add(txb, pick(qp, wqe->opcode, !off, last), len);
 	if (!pkt)
 		return false;
-	if (!roe_sge_load(qp, wqe, off, txb)) {
+	if (!roe_sge_load(qp, ctx, wqe, off, txb)) {
 		roe_txb_cancel(txb);
 		wqe->status = IB_WC_LOC_PROT_ERR;
 		return false;
@@ -508,7 +509,7 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (roe_swqe_is_query(wqe))
 		ok = emit_query(qp, wqe, txb);
 	else
-		ok = window_open(qp) && emit_data(qp, wqe, txb);
+		ok = window_open(qp) && emit_data(qp, ctx, wqe, txb);
 	if (!ok) {
 		if (wqe->status != IB_WC_SUCCESS)
 			refuse(qp, ctx, wqe);

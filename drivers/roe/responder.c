@@ -122,7 +122,8 @@ static bool have_rwqe(struct roe_qp *qp, u32 flags)
 	return qp->resp.rwqe_valid;
 }
 
-static struct verdict do_send(struct roe_qp *qp, const struct roe_rx_pkt *rx, u32 flags)
+static struct verdict do_send(struct roe_qp *qp, struct roe_ctx *ctx,
+			      const struct roe_rx_pkt *rx, u32 flags)
 {
 	struct roe_resp *resp = &qp->resp;
 	const struct roe_rwqe *rwqe = &resp->rwqe;
@@ -133,7 +134,7 @@ static struct verdict do_send(struct roe_qp *qp, const struct roe_rx_pkt *rx, u3
 		return REFUSE(REM_OP, LOC_QP_OP_ERR);
 	if ((u64)resp->done + rx->p.len > rwqe->length)
 		return REFUSE(INV_REQ, LOC_LEN_ERR);
-	if (!roe_sge_receive(qp, resp->done, rx->vec, rx->p.len))
+	if (!roe_sge_receive(qp, ctx, resp->done, rx->vec, rx->p.len))
 		return REFUSE(REM_OP, LOC_PROT_ERR);
 	resp->done += rx->p.len;
 	if ((flags & ROE_F_IETH) && roe_mr_invalidate(qp, rx->p.rkey))
@@ -141,7 +142,25 @@ static struct verdict do_send(struct roe_qp *qp, const struct roe_rx_pkt *rx, u3
 	return ACCEPT;
 }
 
-static struct verdict do_write(struct roe_qp *qp, const struct roe_rx_pkt *rx, u32 flags)
+/*
+ * The first packet proves the whole range, each later one that it still is; what
+ * was proven in this run still is where the MR lasts.
+ */
+static struct roe_mr *write_target(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	const struct roe_resp *resp = &qp->resp;
+	struct roe_mr *mr;
+
+	if (ctx->target)
+		return ctx->target;
+	mr = roe_mr_get_remote(qp, resp->rkey, IB_ACCESS_REMOTE_WRITE, resp->va, resp->dmalen);
+	if (mr && roe_mr_lasts(mr))
+		ctx->target = mr;
+	return mr;
+}
+
+static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
+			       const struct roe_rx_pkt *rx, u32 flags)
 {
 	struct roe_resp *resp = &qp->resp;
 	struct roe_mr *mr;
@@ -152,15 +171,14 @@ static struct verdict do_write(struct roe_qp *qp, const struct roe_rx_pkt *rx, u
 		resp->rkey = rx->p.rkey;
 		resp->dmalen = rx->p.dmalen;
 		resp->done = 0;
+		ctx->target = NULL;
 	}
 	end = (u64)resp->done + rx->p.len;
 	if (resp->dmalen > ROE_MSG_MAX || end > resp->dmalen ||
 	    ((flags & ROE_F_END) && end != resp->dmalen))
 		return REFUSE(INV_REQ, REM_INV_REQ_ERR);
-	/* The first packet proves the whole range, each later one that it still is. */
 	if (resp->dmalen) {
-		mr = roe_mr_get_remote(qp, resp->rkey, IB_ACCESS_REMOTE_WRITE, resp->va,
-				       resp->dmalen);
+		mr = write_target(qp, ctx);
 		if (!mr)
 			return REFUSE(REM_ACCESS, REM_ACCESS_ERR);
 		roe_sge_write_mr(mr, resp->va + resp->done, rx->vec, rx->p.len);
@@ -403,12 +421,13 @@ static void complete_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 	roe_complete_recv(qp, ctx, &wc, p->se);
 }
 
-static struct verdict execute(struct roe_qp *qp, const struct roe_rx_pkt *rx, u32 flags)
+static struct verdict execute(struct roe_qp *qp, struct roe_ctx *ctx,
+			      const struct roe_rx_pkt *rx, u32 flags)
 {
 	if (flags & ROE_F_SEND)
-		return do_send(qp, rx, flags);
+		return do_send(qp, ctx, rx, flags);
 	if (flags & ROE_F_WRITE)
-		return do_write(qp, rx, flags);
+		return do_write(qp, ctx, rx, flags);
 	if (flags & ROE_F_READ)
 		return do_read(qp, rx);
 	if ((rx->p.opcode & ROE_OP_MASK) == ROE_OP_FLUSH)
@@ -466,7 +485,7 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 		refuse(qp, ctx, REFUSE(INV_REQ, REM_INV_REQ_ERR));
 		return;
 	}
-	v = execute(qp, rx, flags);
+	v = execute(qp, ctx, rx, flags);
 	if (v.syndrome)
 		refuse(qp, ctx, v);
 	else
@@ -590,7 +609,7 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 		uc_refuse(qp, ctx, REFUSE(INV_REQ, SUCCESS));
 		return;
 	}
-	v = execute(qp, rx, flags);
+	v = execute(qp, ctx, rx, flags);
 	if (v.syndrome) {
 		uc_refuse(qp, ctx, v);
 		return;
@@ -721,6 +740,24 @@ static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc
 	qp->resp.ack_psn = psn;
 }
 
+/*
+ * The memory that a READ asked for, if its key still names it. Looked up once a run
+ * where the MR lasts.
+ */
+static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
+				  const struct roe_rsrc *rs)
+{
+	struct roe_sge_memo *memo = &ctx->answer;
+	struct roe_mr *mr;
+
+	if (memo->mr && memo->message == rs->first_psn)
+		return memo->mr;
+	mr = roe_mr_get_remote(qp, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va, rs->len);
+	memo->mr = mr && roe_mr_lasts(mr) ? mr : NULL;
+	memo->message = rs->first_psn;
+	return mr;
+}
+
 static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 		      struct roe_txb *txb)
 {
@@ -734,7 +771,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 		return false;
 	pkt->again = rs->again;
 	if (len) {
-		mr = roe_mr_get_remote(qp, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va + off, len);
+		mr = read_source(qp, ctx, rs);
 		if (!mr) {
 			roe_txb_cancel(txb);
 			read_refused(qp, ctx, rs);

@@ -39,6 +39,51 @@ static unsigned int find(const struct roe_sge *sge, unsigned int num, u32 *off)
 	return i;
 }
 
+/*
+ * The memory behind [@off, @off + @len) of a message, from what this run knows or
+ * will know. Looking up pays if more packets will ask for the same element. NULL:
+ * element by element, packet by packet.
+ */
+static struct roe_mr *recall(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge_memo *memo,
+			     const struct roe_sge *sge, unsigned int num, int access, u32 off,
+			     u32 len)
+{
+	unsigned int i;
+	u32 at = off;
+
+	if (memo->mr && off >= memo->begin && off <= memo->end && len <= memo->end - off)
+		return memo->mr;
+	i = find(sge, num, &at);
+	if (i == num || sge[i].len - at <= len)
+		return NULL;
+	memo->mr = roe_mr_get(qp->keys, pd, sge[i].lkey, access, sge[i].addr, sge[i].len);
+	if (!memo->mr)
+		return NULL;
+	if (!roe_mr_lasts(memo->mr)) {
+		roe_mr_put(memo->mr);
+		memo->mr = NULL;
+		return NULL;
+	}
+	memo->va = sge[i].addr;
+	memo->begin = off - at;
+	memo->end = memo->begin + sge[i].len;
+	return memo->mr;
+}
+
+/* What is known of another message is not known of this one. */
+static struct roe_sge_memo *memo_of(struct roe_sge_memo *memo, u32 message)
+{
+	if (memo->message != message)
+		memo->mr = NULL;
+	memo->message = message;
+	return memo;
+}
+
+static u64 memo_va(const struct roe_sge_memo *memo, u32 off)
+{
+	return memo->va + (off - memo->begin);
+}
+
 /**
  * roe_sge_read() - gather part of a message
  * @qp: owner
@@ -85,9 +130,10 @@ static bool add_pieces(struct roe_rx_pkt *rx, struct roe_mr *mr, u64 va, u32 len
 }
 
 /* As roe_sge_read(), but only say where the bytes are. */
-static bool find_pieces(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off,
-			struct roe_rx_pkt *rx)
+static bool find_pieces(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
+			u32 off, struct roe_rx_pkt *rx)
 {
+	struct roe_sge_memo *memo = memo_of(&ctx->source, qp->sq.next);
 	u32 len = rx->p.len;
 	unsigned int i;
 
@@ -95,6 +141,8 @@ static bool find_pieces(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off,
 		rx->vec[rx->nvec++] = (struct kvec){ (u8 *)wqe->sge + off, len };
 		return true;
 	}
+	if (recall(qp, qp->pd, memo, wqe->sge, wqe->num_sge, 0, off, len))
+		return add_pieces(rx, memo->mr, memo_va(memo, off), len);
 	for (i = find(wqe->sge, wqe->num_sge, &off); len && i < wqe->num_sge; i++, off = 0) {
 		const struct roe_sge *sge = &wqe->sge[i];
 		u32 n = min(len, sge->len - off);
@@ -135,18 +183,20 @@ static bool may_stay(const struct roe_qp *qp, const struct roe_txb *txb)
 /**
  * roe_sge_load() - payload of the last packet of a burst, from a send WQE
  * @qp: owner
- * @wqe: its SGEs, or its inline bytes
+ * @ctx: what this run knows of the WQE at next
+ * @wqe: that, its SGEs, or its inline bytes
  * @off: first byte of the message
  * @txb: the burst; in a direct one, or where they are copied later, the bytes stay
  *	 where they are if they can
  *
  * Return: false if a key is not valid (any more).
  */
-bool roe_sge_load(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, struct roe_txb *txb)
+bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
+		  struct roe_txb *txb)
 {
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
-	if (may_stay(qp, txb) && find_pieces(qp, wqe, off, &pkt->rx)) {
+	if (may_stay(qp, txb) && find_pieces(qp, ctx, wqe, off, &pkt->rx)) {
 		if (txb->direct)
 			roe_txb_in_place(txb);
 		return true;
@@ -206,12 +256,17 @@ static void write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 
 }
 
 /* Scatter @len bytes over a list whose keys must belong to @pd. */
-static bool write_list(struct roe_qp *qp, const struct ib_pd *pd, const struct roe_sge *sge,
-		       unsigned int num, u32 off, const struct kvec *vec, u32 len)
+static bool write_list(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge_memo *memo,
+		       const struct roe_sge *sge, unsigned int num, u32 off,
+		       const struct kvec *vec, u32 len)
 {
 	unsigned int i;
 	u32 done = 0;
 
+	if (len && recall(qp, pd, memo, sge, num, IB_ACCESS_LOCAL_WRITE, off, len)) {
+		write_pieces(memo->mr, memo_va(memo, off), vec, 0, len);
+		return true;
+	}
 	for (i = find(sge, num, &off); done < len && i < num; i++, off = 0) {
 		u32 n = min(len - done, sge[i].len - off);
 		struct roe_mr *mr;
@@ -232,37 +287,41 @@ static bool write_list(struct roe_qp *qp, const struct ib_pd *pd, const struct r
 /**
  * roe_sge_write() - scatter what a request brought back
  * @qp: owner
- * @sge: the list of the send WQE
- * @num: elements
- * @off: where in the list to begin, bytes
+ * @ctx: what this run knows of the WQE at cons
+ * @wqe: that
+ * @off: where in its list to begin, bytes
  * @vec: pieces of the payload
- * @nvec: pieces
  * @len: bytes; not more than the pieces hold
  *
  * Return: false if a key is not valid or the list too short.
  */
-bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, u32 off,
-		   const struct kvec *vec, unsigned int nvec, u32 len)
+bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
+		   const struct kvec *vec, u32 len)
 {
-	return write_list(qp, qp->pd, sge, num, off, vec, len);
+	return write_list(qp, qp->pd, memo_of(&ctx->brought, qp->sq.cons), wqe->sge, wqe->num_sge,
+			  off, vec, len);
 }
 
 /**
  * roe_sge_receive() - scatter received bytes over the current receive WQE
  * @qp: owner; the keys belong to the PD of whom the WQE was posted to: the SRQ's
  *	may be another one (IBTA 10.2.9.2)
+ * @ctx: what this run knows of the WQE; forgotten here with its first byte
  * @off: where in the list to begin, bytes
  * @vec: pieces of the payload
  * @len: bytes; not more than the pieces hold
  *
  * Return: false if a key is not valid or the list too short.
  */
-bool roe_sge_receive(struct roe_qp *qp, u32 off, const struct kvec *vec, u32 len)
+bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const struct kvec *vec,
+		     u32 len)
 {
 	const struct roe_rwqe *rwqe = &qp->resp.rwqe;
 
-	return write_list(qp, qp->srq ? qp->srq->ib.pd : qp->pd, rwqe->sge, rwqe->num_sge, off,
-			  vec, len);
+	if (!off)
+		ctx->received.mr = NULL;
+	return write_list(qp, qp->srq ? qp->srq->ib.pd : qp->pd, &ctx->received, rwqe->sge,
+			  rwqe->num_sge, off, vec, len);
 }
 
 /**

@@ -84,13 +84,15 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 /* sge.c: bytes between SGE lists and packets */
 bool roe_sge_check(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, int access);
 bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *dst, u32 len);
-bool roe_sge_load(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, struct roe_txb *txb);
+bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
+		  struct roe_txb *txb);
 void roe_sge_load_bytes(struct roe_txb *txb, const void *src);
 void roe_sge_load_mr(struct roe_txb *txb, struct roe_mr *mr, u64 va);
 void roe_sge_write_mr(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 len);
-bool roe_sge_receive(struct roe_qp *qp, u32 off, const struct kvec *vec, u32 len);
-bool roe_sge_write(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, u32 off,
-		   const struct kvec *vec, unsigned int nvec, u32 len);
+bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const struct kvec *vec,
+		     u32 len);
+bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
+		   const struct kvec *vec, u32 len);
 
 /* qp.c: one round of the engines; KUnit has its own */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);

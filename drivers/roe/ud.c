@@ -218,14 +218,14 @@ static void fill_grh(u8 *grh, const struct roe_rx_pkt *rx)
 }
 
 /* Header and message to where the receive WQE says. */
-static bool deliver(struct roe_qp *qp, const struct roe_rx_pkt *rx)
+static bool deliver(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
 	u8 grh[ROE_GRH_LEN] __aligned(4);
 	struct kvec vec = { grh, sizeof(grh) };
 
 	fill_grh(grh, rx);
-	return roe_sge_receive(qp, 0, &vec, ROE_GRH_LEN) &&
-	       roe_sge_receive(qp, ROE_GRH_LEN, rx->vec, rx->p.len);
+	return roe_sge_receive(qp, ctx, 0, &vec, ROE_GRH_LEN) &&
+	       roe_sge_receive(qp, ctx, ROE_GRH_LEN, rx->vec, rx->p.len);
 }
 
 static void fill_wc(struct ib_wc *wc, const struct roe_rx_pkt *rx)
@@ -288,7 +288,7 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 	wc.wr_id = qp->resp.rwqe.wr_id;
 	if (qp->resp.rwqe.status != IB_WC_SUCCESS)
 		wc.status = qp->resp.rwqe.status;
-	else if (!deliver(qp, rx))
+	else if (!deliver(qp, ctx, rx))
 		wc.status = IB_WC_LOC_PROT_ERR;
 	else
 		fill_wc(&wc, rx);
