@@ -120,11 +120,13 @@ static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 	u32 crc;
 
 	roe_header_build(&pkt->p, pkt->buf);
-	memset(tail, 0, pkt->pad);
 	crc = roe_icrc_head(run, &head->ip4, head->v6, &head->udp, bth);
 	crc = roe_icrc_update(run, crc, bth + 1, pkt->hdrlen - sizeof(*bth));
 	crc = seal_payload(run, crc, pkt);
-	crc = roe_icrc_update(run, crc, tail, pkt->pad);
+	if (pkt->pad) {
+		memset(tail, 0, pkt->pad);
+		crc = roe_icrc_update(run, crc, tail, pkt->pad);
+	}
 	put_unaligned(roe_icrc_final(crc), (__le32 *)(tail + pkt->pad));
 }
 

@@ -78,6 +78,7 @@ struct roe_segs {
 	u32			len;		/* BTH to ICRC, bytes */
 	const u8		*hdr;		/* min(len, ROE_HDR_MAX) bytes of it */
 	struct roe_cursor	bth;		/* its first byte */
+	bool		flat;		/* all of it lies there in one piece */
 	u8			buf[ROE_HDR_MAX] __aligned(4);
 };
 

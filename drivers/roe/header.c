@@ -98,6 +98,9 @@ unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf)
 		return 0;
 
 	build_bth(pkt, info->flags, (struct roe_bth *)buf);
+	/* most packets are in the middle of a message */
+	if (info->hdrlen == sizeof(struct roe_bth))
+		return sizeof(struct roe_bth);
 	p = build_request(pkt, info->flags, p);
 	p = build_response(pkt, info->flags, p);
 	if (info->flags & ROE_F_IMM) {
@@ -217,6 +220,8 @@ int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt)
 	parse_bth(bth, pkt);
 	pkt->len = len - hdrlen - pad - ROE_ICRC_LEN;
 
+	if (hdrlen == sizeof(*bth))
+		return hdrlen;
 	flags = roe_opcode(bth->opcode)->flags;
 	p = parse_request(p, flags, pkt);
 	p = parse_response(p, flags, pkt);

@@ -142,7 +142,20 @@ static u32 dest_qpn(const struct roe_segs *segs)
 	return segs->len < sizeof(*bth) ? 0 : be32_to_cpu(bth->qpn) & ROE_QPN_MASK;
 }
 
-/* Payload, pad and ICRC of the packet at hand; the header is parsed. */
+/* Payload, pad and ICRC of a packet that lies in one piece; its header is parsed. */
+static bool map_flat(const struct roe_segs *segs, u32 hdrlen, struct roe_rx_pkt *rx,
+		     __le32 *icrc)
+{
+	const u8 *end = segs->hdr + segs->len - ROE_ICRC_LEN;
+	const u8 *payload = segs->hdr + hdrlen;
+
+	rx->nvec = payload < end;
+	rx->vec[0] = (struct kvec){ (void *)payload, end - payload };
+	*icrc = get_unaligned((const __le32 *)end);
+	return true;
+}
+
+/* The same wherever it lies. */
 static bool map_payload(const struct roe_segs *segs, u32 hdrlen, struct batch *batch,
 			struct roe_rx_pkt *rx, __le32 *icrc)
 {
@@ -151,6 +164,8 @@ static bool map_payload(const struct roe_segs *segs, u32 hdrlen, struct batch *b
 	const void *tail;
 	__le32 buf;
 
+	if (segs->flat)
+		return map_flat(segs, hdrlen, rx, icrc);
 	rx->nvec = 0;
 	roe_cursor_take(&at, hdrlen, NULL, 0);
 	if (len) {

@@ -208,7 +208,14 @@ bool roe_segs_next(struct roe_segs *segs)
 	segs->left -= segs->len;
 	roe_frame_head_set(&segs->head, segs->id, segs->len);
 
+	segs->flat = refill(&segs->at) && segs->at.left >= segs->len;
 	segs->bth = segs->at;
+	if (segs->flat) {
+		segs->hdr = segs->at.p;
+		segs->at.p += segs->len;
+		segs->at.left -= segs->len;
+		return true;
+	}
 	at = segs->at;
 	segs->hdr = roe_cursor_read(&at, min_t(u32, segs->len, ROE_HDR_MAX), segs->buf);
 	roe_cursor_take(&segs->at, segs->len, NULL, 0);

@@ -108,7 +108,9 @@ struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len)
 		return NULL;
 
 	pkt = &txb->pkt[txb->n];
-	memset(pkt, 0, sizeof(*pkt));
+	/* the pieces count for nothing as long as there are none */
+	memset(&pkt->rx, 0, offsetof(struct roe_rx_pkt, vec));
+	pkt->again = false;
 	pkt->p.opcode = opcode;
 	pkt->p.len = len;
 	pkt->hdrlen = info->hdrlen;
