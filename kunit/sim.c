@@ -4,6 +4,7 @@
  */
 #include <linux/slab.h>
 #include "../drivers/roe/direct.h"
+#include "../drivers/roe/early.h"
 #include "sim.h"
 
 #define SIM_STEPS	200000
@@ -112,6 +113,7 @@ static void destroy_side(struct sim_side *side)
 		kvfree(qp->sq.slots);
 		roe_rq_exit(&qp->rq);
 		kfree(qp->resp.rsrc);
+		roe_early_exit(&qp->resp);
 		kfree(qp);
 	}
 	if (side->scq.wc)
@@ -245,6 +247,9 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->delay = 0;
 	sim->direct = 0;
 	sim->lazy = false;
+	sim->forget = false;
+	sim->lost = 0;
+	sim->late = 0;
 	sim->scripted = false;
 	sim->dup_last = false;
 }
@@ -315,6 +320,12 @@ static u64 arrival(struct sim *sim)
 	return at;
 }
 
+/* Is this the packet of side 0 that was just counted? */
+static bool chosen(const struct sim *sim, const struct sim_pkt *pkt, u64 bits)
+{
+	return pkt->to == 1 && sim->sent[0] <= 64 && bits & BIT_ULL(sim->sent[0] - 1);
+}
+
 static void transmit(struct sim *sim, struct sim_pkt *pkt)
 {
 	struct sim_pkt *copy;
@@ -323,7 +334,11 @@ static void transmit(struct sim *sim, struct sim_pkt *pkt)
 		sim->held[sim->nheld++] = pkt;
 		return;
 	}
-	if (happens(sim, sim->loss)) {
+	if (chosen(sim, pkt, sim->late)) {
+		deliver_at(sim, pkt, sim->now + 4 * SIM_WIRE_NS);
+		return;
+	}
+	if (chosen(sim, pkt, sim->lost) || happens(sim, sim->loss)) {
 		sim_put(sim, pkt);
 		return;
 	}
@@ -488,6 +503,8 @@ void sim_receive(struct sim *sim, unsigned int i, const struct roe_rx_pkt *rx)
 
 	begin(sim, i, &ctx);
 	roe_qp_dispatch(sim->side[i].qp, &ctx, rx);
+	if (sim->forget)
+		roe_early_purge(&sim->side[i].qp->resp);
 	end(sim, i, &ctx);
 }
 

@@ -79,6 +79,8 @@ struct sim {
 	u32		loss, dup, delay;
 	u32		direct;		/* percent of rounds that need no network if they may */
 	bool		lazy;		/* several packets arrive before an answer leaves */
+	u64		lost, late;	/* bit n: the n-th packet of side 0 */
+	bool		forget;		/* responders keep nothing that comes before its turn */
 	/* script: the first packets of one direction */
 	bool		scripted;
 	unsigned int	dir, nheld, limit;	/* limit: packets it plays with */

@@ -215,6 +215,7 @@ static void set_limits(struct sim *sim)
 	sim->delay = below(sim, 21);
 	sim->direct = below(sim, 2) ? 0 : below(sim, 101);
 	sim->lazy = below(sim, 2);
+	sim->forget = !below(sim, 3);
 }
 
 static const char *random_run(struct sim *sim, u64 seed)
@@ -774,6 +775,69 @@ static void error_dup_holds_slot(struct kunit *test)
 	}
 }
 
+/* --- what a gap costs -------------------------------------------------------- */
+
+#define GAP_PKTS	40
+
+struct gap {
+	const char	*name;
+	u64		lost, late;	/* bit n: the n-th packet */
+	unsigned int	again;		/* packets sent twice, at most */
+};
+
+static const struct gap gaps[] = {
+	{ "one", BIT(7), 0, 4 },
+	{ "first", BIT(0), 0, 4 },
+	{ "two", BIT(7) | BIT(20), 0, 8 },
+	{ "two_near", BIT(7) | BIT(9), 0, 8 },
+	{ "ten", GENMASK(16, 7), 0, 4 + 8 },
+	{ "again", BIT(7) | BIT(GAP_PKTS), 0, GAP_PKTS },
+	{ "late", 0, BIT(7), 4 },
+	{ "some_late", 0, BIT(0) | BIT(7) | BIT(8) | BIT(30), 12 },
+};
+
+static void gap_desc(const struct gap *gap, char *desc)
+{
+	strscpy(desc, gap->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(gap, gaps, gap_desc);
+
+static unsigned int send_into_gap(struct kunit *test, enum ib_wr_opcode op, bool forget)
+{
+	const struct gap *gap = test->param_value;
+	struct sim *sim = test->priv;
+	const char *wrong;
+
+	sim_reset(sim, PSN0, PSN1);
+	sim->slot = GAP_PKTS * SIM_MTU;
+	sim->forget = forget;
+	sim->lost = gap->lost;
+	sim->late = gap->late;
+	sim_recv(sim, 1, sim->slot);
+	sim_post(sim, 0, op, sim->slot, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	wrong = sim_check(sim);
+	KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+	return sim->sent[0];
+}
+
+/* No more is sent again than what is missing and what it takes to find that out. */
+static void sim_gap(struct kunit *test)
+{
+	const struct gap *gap = test->param_value;
+	unsigned int max = GAP_PKTS + gap->again;
+
+	KUNIT_EXPECT_LE(test, send_into_gap(test, IB_WR_SEND, false), max);
+	KUNIT_EXPECT_LE(test, send_into_gap(test, IB_WR_RDMA_WRITE, false), max);
+}
+
+/* A peer that keeps nothing gets all of it again. */
+static void sim_gap_forgotten(struct kunit *test)
+{
+	KUNIT_EXPECT_GT(test, send_into_gap(test, IB_WR_SEND, true), GAP_PKTS);
+}
+
 static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr),
 	KUNIT_CASE(error_rnr_progress),
@@ -804,6 +868,8 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE_PARAM(sim_direct, load_gen_params),
 	KUNIT_CASE(sim_direct_toggled),
 	KUNIT_CASE(sim_window),
+	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),
+	KUNIT_CASE_PARAM(sim_gap_forgotten, gap_gen_params),
 	{}
 };
 

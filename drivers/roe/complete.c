@@ -5,6 +5,7 @@
  * is fatal for its QPs (IBTA 11.6.3.2): it is noted in qp->overrun and acted on
  * when the run ends.
  */
+#include "early.h"
 #include "trace.h"
 #include "transport.h"
 
@@ -226,6 +227,7 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 	stop_sending(qp);
 	qp->resp.ack_due = false;
 	qp->resp.rsrc_pending = 0;
+	roe_early_purge(&qp->resp);
 	roe_complete_flush(qp, ctx);
 }
 

@@ -78,6 +78,7 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 	if (qp->req.rewound)
 		return;
 	roe_stat_inc(qp->dev, ROE_STAT_IMPLIED_NAK);
+	roe_requester_slow_down(qp);
 	if (roe_requester_retry(qp, ctx))
 		qp->req.rewound = true;
 }
@@ -107,7 +108,7 @@ static void nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 syndrome)
 	switch (syndrome) {
 	case ROE_NAK_PSN_SEQ:
 		roe_stat_inc(qp->dev, ROE_STAT_SEQ_NAK_RCVD);
-		roe_requester_retry(qp, ctx);
+		roe_requester_gap(qp, ctx);
 		break;
 	case ROE_NAK_INV_REQ:
 		roe_requester_fail(qp, ctx, IB_WC_REM_INV_REQ_ERR);
@@ -132,6 +133,8 @@ static void ack(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 	if (kind == ROE_AETH_ACK) {
 		if (!ack_before(qp, ctx, roe_psn_add(p->psn, 1)))
 			implied_nak(qp, ctx);
+		else
+			roe_requester_probed(qp);
 		return;
 	}
 	if (!ack_before(qp, ctx, p->psn)) {

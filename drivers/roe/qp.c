@@ -17,6 +17,7 @@
 #include <linux/vmalloc.h>
 #include "ah.h"
 #include "direct.h"
+#include "early.h"
 #include "post.h"
 #include "qp_state.h"
 #include "trace.h"
@@ -504,6 +505,7 @@ static void free_queues(struct roe_qp *qp)
 	kvfree(qp->sq.slots);
 	roe_rq_exit(&qp->rq);
 	kfree(qp->resp.rsrc);
+	roe_early_exit(&qp->resp);
 }
 
 static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)

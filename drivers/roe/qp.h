@@ -121,6 +121,10 @@ struct roe_req {
 	u32	wqe_psn;	/* PSN from which sq.next goes on */
 	u32	win_psn;	/* window starts here if after una: behind a READ */
 	u32	cwnd;		/* window, packets: halved on loss, grows on progress */
+	u32	recover;	/* the window was halved for what was sent before this */
+	u32	probe;		/* after NAK 0x60: so many packets, then wait; 0: no limit */
+	u32	probe_end;	/* PSN behind them */
+	u8	probe_misses;	/* in a row: the peer had kept nothing */
 	u32	rd_out;		/* READ and ATOMIC started, not complete */
 	u32	since_ack;	/* packets since the last AckReq */
 	u8	retry_cnt, rnr_retry;		/* left */
@@ -180,6 +184,8 @@ struct roe_resp {
 	u32	rsrc_pending;	/* slots with responses to send */
 	struct roe_rsrc	*rsrc;
 	struct roe_rwqe	rwqe;	/* current one, copied */
+	struct roe_early **early;	/* came before their turn, by PSN; NULL: none yet */
+	u32	early_nr;
 };
 
 struct roe_qp {

@@ -11,6 +11,11 @@
  *   PSNs when it is started and keeps them; going back is next = cons and
  *   wqe_psn = una. WQEs retire strictly in order, at cons.
  *
+ *   A NAK 0x60 says where a gap begins, not what the peer has from behind it. So
+ *   after going back only a few packets leave, the next ones with the answer to
+ *   them: behind what a peer had kept, twice as many if the gap is longer, all of
+ *   them if the peer keeps nothing.
+ *
  *   UC hears nothing of the peer (IBTA 9.8): what has left is forgotten, so una
  *   follows wqe_psn, no clock runs, and a WQE retires with its last packet.
  */
@@ -89,6 +94,7 @@ void roe_requester_rewind(struct roe_qp *qp)
 	qp->sq.next = qp->sq.cons;
 	qp->req.wqe_psn = qp->req.una;
 	qp->req.rtt_start = 0;
+	qp->req.probe = 0;
 }
 
 /**
@@ -129,9 +135,60 @@ bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
 		return false;
 	}
 	qp->req.retry_cnt--;
-	roe_requester_slow_down(qp);
 	roe_requester_rewind(qp);
 	return true;
+}
+
+/* How many packets to send into a gap before the next answer; 0: no limit. */
+static u32 next_probe(struct roe_req *req)
+{
+	if (req->probe && req->una == req->probe_end)
+		return min(2 * req->probe, req->cwnd);
+	if (req->probe_misses < ROE_PROBE_MISSES)
+		return ROE_PROBE_PKTS;
+	/* a peer that kept nothing is asked again at times: it may have been short of memory */
+	if (++req->probe_misses == ROE_PROBE_AGAIN)
+		req->probe_misses = ROE_PROBE_MISSES - 1;
+	return 0;
+}
+
+/**
+ * roe_requester_gap() - NAK 0x60: una is missing over there
+ * @qp: all before una is acknowledged
+ * @ctx: takes notifications
+ */
+void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+	u32 probe = next_probe(req);
+
+	/* once for what was in flight together */
+	if (roe_psn_diff(req->una, req->recover) >= 0) {
+		roe_requester_slow_down(qp);
+		req->recover = req->max_psn;
+	}
+	if (!roe_requester_retry(qp, ctx))
+		return;
+	if (probe && roe_psn_diff(req->max_psn, req->una) > (s32)probe) {
+		req->probe = probe;
+		req->probe_end = roe_psn_add(req->una, probe);
+	}
+}
+
+/**
+ * roe_requester_probed() - an ACK, nothing else, after a gap
+ * @qp: una has moved
+ *
+ * If it is for what was just sent and no more, the peer had kept nothing.
+ */
+void roe_requester_probed(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+
+	if (!req->probe || req->una != req->probe_end)
+		return;
+	req->probe = 0;
+	req->probe_misses++;
 }
 
 /**
@@ -148,6 +205,10 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->rewound = false;
 	req->backoff = 0;
 	req->cwnd = min_t(u32, req->cwnd + 1, ROE_WINDOW_PKTS);
+	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
+		req->probe = 0;
+		req->probe_misses = 0;
+	}
 	/* or it would be ahead of una again 2^23 packets after the last READ */
 	if (roe_psn_diff(req->una, req->win_psn) > 0)
 		req->win_psn = req->una;
@@ -195,6 +256,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->una = psn;
 	req->wqe_psn = psn;
 	req->win_psn = psn;
+	req->recover = psn;
 	req->cwnd = ROE_WINDOW_PKTS;
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
@@ -333,6 +395,11 @@ static u8 pick(const struct roe_qp *qp, u8 wr_opcode, bool first, bool last)
 	return xport | (last ? row->last : row->middle);
 }
 
+static bool probe_open(const struct roe_req *req)
+{
+	return !req->probe || roe_psn_diff(req->wqe_psn, req->probe_end) < 0;
+}
+
 /* AckReq: where progress depends on it, and often enough to open the window. */
 static bool want_ack(struct roe_qp *qp, bool last)
 {
@@ -340,6 +407,8 @@ static bool want_ack(struct roe_qp *qp, bool last)
 
 	if (qp->type != IB_QPT_RC)
 		return false;
+	if (qp->req.probe && roe_psn_add(qp->req.wqe_psn, 1) == qp->req.probe_end)
+		last = true;
 	if (!last && ++qp->req.since_ack < every)
 		return false;
 	qp->req.since_ack = 0;
@@ -506,6 +575,8 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (roe_psn_diff(qp->req.wqe_psn, wqe->first_psn) < 0 ||
 	    roe_psn_diff(qp->req.wqe_psn, wqe->last_psn) > 0)
 		qp->req.wqe_psn = wqe->first_psn;
+	if (!probe_open(&qp->req))
+		return false;
 	if (roe_swqe_is_query(wqe))
 		ok = emit_query(qp, wqe, txb);
 	else

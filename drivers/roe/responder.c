@@ -13,6 +13,7 @@
  * UC passes the same checks but answers nothing: a message that cannot be taken
  * as a whole is dropped, and the next First or Only starts afresh.
  */
+#include "early.h"
 #include "trace.h"
 #include "transport.h"
 
@@ -454,6 +455,7 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 	u32 npsn = flags & ROE_F_READ ? roe_psn_count(p->dmalen, qp->mtu) : 1;
 
 	count(qp, flags);
+	roe_early_skip(resp, npsn);
 	resp->psn = roe_psn_add(resp->psn, npsn);
 	resp->nak_state = 0;
 	if (flags & (ROE_F_SEND | ROE_F_WRITE))
@@ -462,7 +464,8 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 		resp->msn = roe_psn_add(resp->msn, 1);
 	if (flags & ROE_F_COMP)
 		complete_rwqe(qp, ctx, p, flags);
-	if (p->ackreq && (flags & (ROE_F_SEND | ROE_F_WRITE)))
+	/* also in place of a NAK that did not leave before its gap closed */
+	if ((p->ackreq || resp->ack_due) && (flags & (ROE_F_SEND | ROE_F_WRITE)))
 		owe(resp, p->psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
@@ -490,6 +493,47 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 		refuse(qp, ctx, v);
 	else
 		accept(qp, ctx, &rx->p, flags);
+}
+
+/*
+ * A kept request is not worth an RNR NAK: without a receive WQE it is as if nothing
+ * had been kept, and the peer sends again what follows.
+ */
+static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
+{
+	u32 flags = roe_opcode(rx->p.opcode)->flags;
+
+	return !in_sequence(&qp->resp, flags) || !allowed(qp, &rx->p, flags) ||
+	       have_rwqe(qp, flags);
+}
+
+/*
+ * The expected packet, then those that waited for it. The peer hears at once how
+ * far that went, for it may have sent no more than was missing: by an ACK or, if
+ * there is another gap, by the NAK for that.
+ */
+static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
+			       const struct roe_rx_pkt *rx)
+{
+	struct roe_resp *resp = &qp->resp;
+	bool tell = rx->p.ackreq, closed = false;
+	struct roe_early *early;
+
+	expected(qp, ctx, rx);
+	while (!resp->fatal && !resp->nak_state && (early = roe_early_take(resp, &rx))) {
+		closed = ready(qp, rx);
+		if (closed)
+			expected(qp, ctx, rx);
+		else
+			roe_early_purge(resp);
+		roe_early_free(early);
+	}
+	if (resp->fatal || resp->nak_state)
+		return;
+	if (resp->early_nr && (tell || closed))
+		owe_nak(resp, ROE_NAK_PSN_SEQ);
+	else if (closed && !resp->ack_due && !resp->rsrc_pending)
+		owe(resp, roe_psn_add(resp->psn, -1), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
 /* The kept request of @kind that @psn belongs to. */
@@ -672,10 +716,15 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (ahead < 0) {
 		duplicate(qp, &rx->p);
 	} else if (!ahead) {
-		expected(qp, ctx, rx);
-	} else if (!resp->nak_state) {
-		roe_stat_inc(qp->dev, ROE_STAT_OUT_OF_SEQ);
-		owe_nak(resp, ROE_NAK_PSN_SEQ);
+		expected_and_early(qp, ctx, rx);
+	} else {
+		if (!resp->nak_state) {
+			roe_stat_inc(qp->dev, ROE_STAT_OUT_OF_SEQ);
+			owe_nak(resp, ROE_NAK_PSN_SEQ);
+		}
+		/* what follows an RNR NAK comes again in any case (wire.md 4.2) */
+		if (resp->nak_state == ROE_NAK_PSN_SEQ)
+			roe_early_keep(qp, rx);
 	}
 }
 
@@ -856,6 +905,7 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn)
 	struct roe_rsrc *rsrc = resp->rsrc;
 	u32 nr = resp->rsrc_nr;
 
+	roe_early_purge(resp);
 	memset(resp, 0, offsetof(struct roe_resp, rwqe));
 	resp->psn = psn;
 	resp->rsrc = rsrc;

@@ -153,6 +153,7 @@ static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_stat_inc(qp->dev, ROE_STAT_TIMEOUT);
 	qp->req.rewound = false;
+	roe_requester_slow_down(qp);
 	if (roe_requester_retry(qp, ctx))
 		roe_timer_arm(qp, ctx);
 }

@@ -19,6 +19,9 @@
 
 #define ROE_WINDOW_PKTS		128	/* request packets in flight at most */
 #define ROE_WINDOW_MIN		8	/* ... and after repeated loss */
+#define ROE_PROBE_PKTS		4	/* sent into a gap before the next answer */
+#define ROE_PROBE_MISSES	3	/* so often in vain: all that follows is sent at once */
+#define ROE_PROBE_AGAIN		32	/* ... for so many gaps */
 #define ROE_ACKREQ_EVERY	32	/* at least one AckReq in so many packets */
 #define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
 #define ROE_UC_LATE_PKTS	1024	/* a UC packet so far behind is a late copy */
@@ -34,6 +37,8 @@ bool roe_requester_at_una(const struct roe_qp *qp);
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
 void roe_requester_slow_down(struct roe_qp *qp);
 bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_probed(struct roe_qp *qp);
 void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
 void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx);

@@ -186,6 +186,27 @@ static bool gap(void)
 	return expect_ack(ACK, 0, 1) && got(1, 8) && alive();
 }
 
+/* What came from behind the gap waits for it to close, and is done in order. */
+static bool gap_closed(void)
+{
+	fresh();
+	recv_at(1, 0, 4096);
+	recv_at(2, 4096, 4096);
+	recv_at(3, 8192, 4096);
+	send_op(RAW_SEND_ONLY, 2, 16);
+	if (!expect_ack(NAK_SEQ, 0, 0))
+		return false;
+	send_op(RAW_SEND_ONLY, 1, 12);
+	if (!silence())
+		return false;
+	send_op(RAW_SEND_ONLY, 0, 8);
+	if (!expect_ack(ACK, 2, 3) || !got(1, 8) || !got(2, 12) || !got(3, 16))
+		return false;
+	/* the peer could not know, and sends it again */
+	send_op(RAW_SEND_ONLY, 1, 12);
+	return expect_ack(ACK, 2, 3) && no_completion(q.rcq) && alive();
+}
+
 static bool duplicate_send(void)
 {
 	fresh();
@@ -886,7 +907,8 @@ static const struct {
 } cases[] = {
 	{ "SEND Only: ACK, data, completion", send_only },
 	{ "SEND First, Middle, Last: MSN moves at the end", send_three_parts },
-	{ "gap: one NAK 0x60, then silence, then on", gap },
+	{ "gap: one NAK 0x60, then silence; what finds no receive WQE is forgotten", gap },
+	{ "gap: what came early is done when it closes, in order", gap_closed },
 	{ "duplicate SEND: acknowledged, not executed", duplicate_send },
 	{ "PSN half the space back is a duplicate", duplicate_far },
 	{ "no receive WQE: RNR NAK, once", not_ready },
