@@ -49,6 +49,7 @@ struct flow {
 	struct in6_addr		saddr, daddr;	/* IPv4: mapped */
 	u32			qpn;		/* of @qp */
 	struct roe_qp		*qp;		/* NULL: none of ours */
+	u32			pkts, bytes;	/* proven for it, not yet counted */
 };
 
 int roe_receive_init(void)
@@ -281,8 +282,8 @@ static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 		roe_stat_inc(dev, ROE_STAT_RX_ICRC_ERR);
 		return false;
 	}
-	roe_stat_inc(dev, ROE_STAT_RX_PKTS);
-	roe_stat_add(dev, ROE_STAT_RX_BYTES, segs->len);
+	flow->pkts++;
+	flow->bytes += segs->len;
 	if (!accept(flow, segs, &rx->p)) {
 		roe_stat_inc(dev, ROE_STAT_RX_DROP);
 		return false;
@@ -290,6 +291,16 @@ static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 	trim_pad(rx);
 	rx->l3 = &flow->l3;
 	return true;
+}
+
+static void count(struct flow *flow)
+{
+	if (!flow->pkts)
+		return;
+	roe_stat_add(flow->qp->dev, ROE_STAT_RX_PKTS, flow->pkts);
+	roe_stat_add(flow->qp->dev, ROE_STAT_RX_BYTES, flow->bytes);
+	flow->pkts = 0;
+	flow->bytes = 0;
 }
 
 /* The QP runs with the FPU section closed: it may take long, and come back here. */
@@ -300,6 +311,7 @@ static void deliver(struct flow *flow, struct batch *batch)
 	batch->n = 0;
 	batch->bounced = false;
 	roe_icrc_end(&flow->run);
+	count(flow);
 	if (!n)
 		return;
 	if (flow->qpn != ROE_QPN_MCAST) {

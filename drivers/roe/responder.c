@@ -875,11 +875,13 @@ static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
 	struct roe_resp *resp = &qp->resp;
-	struct roe_rsrc *rs;
+	struct roe_rsrc *rs = NULL;
 	bool ok = true;
 
 	while (ok && roe_txb_room(txb)) {
-		rs = next_pending(resp);
+		/* of a long READ many packets follow each other */
+		if (!rs || !rs->pending)
+			rs = next_pending(resp);
 		if (rs && rs->kind == ROE_RSRC_ATOMIC)
 			ok = emit_atomic(qp, rs, txb);
 		else if (rs)
