@@ -121,7 +121,8 @@ static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 
 	roe_header_build(&pkt->p, pkt->buf);
 	crc = roe_icrc_head(run, &head->ip4, head->v6, &head->udp, bth);
-	crc = roe_icrc_update(run, crc, bth + 1, pkt->hdrlen - sizeof(*bth));
+	if (pkt->hdrlen > sizeof(*bth))
+		crc = roe_icrc_update(run, crc, bth + 1, pkt->hdrlen - sizeof(*bth));
 	crc = seal_payload(run, crc, pkt);
 	if (pkt->pad) {
 		memset(tail, 0, pkt->pad);

@@ -197,7 +197,8 @@ static bool icrc_is(struct roe_icrc_run *run, const struct roe_segs *segs, u32 h
 	u32 crc;
 
 	crc = roe_icrc_head(run, &segs->head.ip4, segs->head.v6, &segs->head.udp, bth);
-	crc = roe_icrc_update(run, crc, bth + 1, hdrlen - sizeof(*bth));
+	if (hdrlen > sizeof(*bth))
+		crc = roe_icrc_update(run, crc, bth + 1, hdrlen - sizeof(*bth));
 	for (i = 0; i < rx->nvec; i++)
 		crc = roe_icrc_update(run, crc, rx->vec[i].iov_base, rx->vec[i].iov_len);
 	return icrc == roe_icrc_final(crc);
@@ -221,6 +222,8 @@ static void trim_pad(struct roe_rx_pkt *rx)
 	u32 left = rx->p.len;
 	unsigned int i;
 
+	if (!roe_pkt_pad(left))
+		return;
 	for (i = 0; i < rx->nvec && left; i++) {
 		rx->vec[i].iov_len = min_t(u32, rx->vec[i].iov_len, left);
 		left -= rx->vec[i].iov_len;
