@@ -287,12 +287,13 @@ ip_to_gid()
 }
 
 # gid_index DEV ADDRESS [NETDEV] - index of the RoCE v2 GID of that address. One
-# grep over the whole table.
+# grep over the beginning of the table, which is filled from there; the whole of it
+# takes seconds on the debug kernel.
 gid_index()
 {
 	local f i port=/sys/class/infiniband/$1/ports/1
 
-	for f in $(grep -lsxF "$(ip_to_gid "$2")" "$port"/gids/*); do
+	for f in $(grep -lsxF "$(ip_to_gid "$2")" "$port"/gids/{?,[1-5]?}); do
 		i=${f##*/}
 		grep -qsxF "RoCE v2" "$port/gid_attrs/types/$i" || continue
 		[ -z "${3:-}" ] || grep -qsxF "$3" "$port/gid_attrs/ndevs/$i" || continue
