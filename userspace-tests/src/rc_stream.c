@@ -5,10 +5,10 @@
  * usage: rc_stream -d DEV [-g GID] [-s SEED] PORT MESSAGES [SERVER]
  *
  * With SERVER (IPv4 address) a client, else a server that listens on the TCP
- * PORT, over which GIDs, QP numbers and keys are exchanged. The client sends
- * MESSAGES messages of random sizes up to 40000 bytes by SEND, WRITE with
- * immediate and READ in random turns, and adds 1 to a counter after each; the
- * server checks every byte of each SEND and WRITE, the client of each READ.
+ * PORT, both for as many MESSAGES; over it GIDs, QP numbers and keys are
+ * exchanged. The client sends messages of random sizes up to 40000 bytes by SEND,
+ * WRITE with immediate and READ in random turns, and adds 1 to a counter after
+ * each; the server checks every byte of each SEND and WRITE, the client of each READ.
  * Messages must arrive once and in order. Both print a line of result.
  * With RT_PACE_MS in the environment the client rests so long before each.
  *
@@ -22,8 +22,7 @@
 #define SLOT		40960		/* each message has one of its own */
 #define MAX_MESSAGES	1000
 #define WINDOW		8		/* messages in flight */
-#define COUNTER		((size_t)SLOT * MAX_MESSAGES)
-#define BUF_LEN		(COUNTER + 4096)
+#define SLOTS		4096		/* where they begin; before them the counter */
 
 /* What each side tells the other; little endian on both. */
 struct hello {
@@ -39,6 +38,11 @@ struct hello {
 static struct rt_buf buf;
 static struct rt_qp qp;
 static int sock;
+
+static size_t slot(uint32_t i)
+{
+	return SLOTS + (size_t)SLOT * i;
+}
 
 static int connect_to(const char *host, int port)
 {
@@ -111,8 +115,6 @@ static bool serve(const struct hello *h)
 	int kind;
 
 	for (i = 0; i < h->messages; i++) {
-		uint8_t *slot = buf.p + (size_t)SLOT * i;
-
 		len = plan(h->seed, i, &kind);
 		sum += len;
 		if (kind == 2)		/* READ: nothing to see here */
@@ -120,14 +122,14 @@ static bool serve(const struct hello *h)
 		if (!rt_expect(qp.rcq, i, IBV_WC_SUCCESS, &wc) ||
 		    !RT_EQ(wc.byte_len, len) ||
 		    (kind == 1 && !RT_EQ(be32toh(wc.imm_data), i)) ||
-		    !rt_check(slot, len, h->seed + i, 0)) {
+		    !rt_check(buf.p + slot(i), len, h->seed + i, 0)) {
 			rt_diag("message %u, %s of %zu bytes", i,
 				kind ? "WRITE_IMM" : "SEND", len);
 			return false;
 		}
 	}
 	rt_diag("%u messages, %llu bytes", i, (unsigned long long)sum);
-	return wait_counter((void *)(buf.p + COUNTER), h->messages);
+	return wait_counter((void *)buf.p, h->messages);
 }
 
 /* The last message before @i that left its data at the server, or -1. */
@@ -146,7 +148,7 @@ static int source_of(uint64_t seed, int i, size_t *len)
 static bool request(struct hello *peer, uint32_t i, uint64_t seed)
 {
 	struct ibv_sge sge = { .lkey = buf.mr->lkey }, csge = sge;
-	size_t off = (size_t)SLOT * i, have;
+	size_t off = slot(i), have;
 	struct ibv_send_wr wr, add;
 	int kind, from;
 
@@ -159,17 +161,16 @@ static bool request(struct hello *peer, uint32_t i, uint64_t seed)
 	wr.wr.rdma.remote_addr = peer->addr + off;
 	if (kind == 2) {
 		from = source_of(seed, i, &have);
-		wr.wr.rdma.remote_addr = peer->addr +
-					 (size_t)SLOT * (from < 0 ? 0 : from);
+		wr.wr.rdma.remote_addr = peer->addr + slot(from < 0 ? 0 : from);
 	} else {
 		wr.imm_data = htobe32(i);
 		rt_fill(buf.p + off, sge.length, seed + i, 0);
 	}
-	csge.addr = (uintptr_t)buf.p + COUNTER + 8;
+	csge.addr = (uintptr_t)buf.p + 8;
 	csge.length = 8;
 	add = rt_wr(1ull << 32 | i, IBV_WR_ATOMIC_FETCH_AND_ADD,
 		    IBV_SEND_SIGNALED, &csge, 1);
-	add.wr.atomic.remote_addr = peer->addr + COUNTER;
+	add.wr.atomic.remote_addr = peer->addr;
 	add.wr.atomic.rkey = peer->rkey;
 	add.wr.atomic.compare_add = 1;
 	wr.next = &add;
@@ -187,7 +188,7 @@ static bool check_read(uint64_t seed, uint32_t i)
 		return true;
 	from = source_of(seed, i, &have);
 	return from < 0 ||
-	       rt_check(buf.p + (size_t)SLOT * i, have < len ? have : len,
+	       rt_check(buf.p + slot(i), have < len ? have : len,
 			seed + from, 0);
 }
 
@@ -231,7 +232,10 @@ int main(int argc, char **argv)
 	mine.messages = atoi(argv[rt_args.first + 1]);
 	host = argc - rt_args.first > 2 ? argv[rt_args.first + 2] : NULL;
 
-	buf = rt_buf(rt_dev_a(), BUF_LEN, RT_ACCESS_ALL);
+	if (mine.messages > MAX_MESSAGES)
+		rt_die("at most %d messages", MAX_MESSAGES);
+
+	buf = rt_buf(rt_dev_a(), slot(mine.messages), RT_ACCESS_ALL);
 	opt.cap.max_recv_wr = MAX_MESSAGES;
 	opt.cqe = 2 * MAX_MESSAGES;
 	opt.timeout = 14;		/* 67 ms: losses are many here */
@@ -247,15 +251,14 @@ int main(int argc, char **argv)
 	mine.mtu = rt_dev_a()->port.active_mtu;
 	swap(&mine, &peer, sizeof(mine));
 	qp.opt.mtu = mine.mtu < peer.mtu ? mine.mtu : peer.mtu;
-	if (mine.messages > MAX_MESSAGES || peer.messages > MAX_MESSAGES)
-		rt_die("at most %d messages", MAX_MESSAGES);
+	if (mine.messages != peer.messages)
+		rt_die("%u messages here, %u there", mine.messages, peer.messages);
 	if (rt_to_rtr(&qp, &peer.gid, peer.qpn) || rt_to_rts(&qp))
 		rt_die("connect: %s", strerror(errno));
 	/* A receive for each SEND and WRITE; SENDs name their slot. */
 	for (i = 0; !host && i < peer.messages; i++) {
 		plan(peer.seed, i, &kind);
-		if (kind != 2 && rt_post_recv(&qp, i, &buf, (size_t)SLOT * i,
-					      SLOT))
+		if (kind != 2 && rt_post_recv(&qp, i, &buf, slot(i), SLOT))
 			rt_die("post_recv %u", i);
 	}
 	swap(&a, &b, 1);

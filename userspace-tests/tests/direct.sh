@@ -42,7 +42,7 @@ goes()
 stream()
 {
 	port=$((port + 1))
-	pair_run 90 $port "rc_stream -d roe0 $port 0" \
+	pair_run 90 $port "rc_stream -d roe0 $port $1" \
 		"rc_stream -d ${2:-roe0} -s $port $port $1 127.0.0.1"
 }
 
