@@ -53,14 +53,15 @@ get_suite()
 # rdma_rxe as well). The end of the process gives everything back.
 run_tests()
 {
-	local before=
+	local run=(run_tests.py)
 
 	if python3 -c 'import sys; sys.exit(sys.version_info < (3, 13))'; then
-		before='gc.disable(); atexit.register(gc.freeze)'
+		run=(-c "import atexit, gc, runpy
+gc.disable()
+atexit.register(gc.freeze)
+runpy.run_path('$PWD/run_tests.py', run_name='__main__')")
 	fi
-	timeout -k 5 $((300 * SLOW)) python3 -W ignore -c "import atexit, gc, runpy
-$before
-runpy.run_path('run_tests.py', run_name='__main__')" "$@"
+	timeout -k 5 $((300 * SLOW)) python3 -W ignore "${run[@]}" "$@"
 }
 
 # skipped NAME REASON
