@@ -2,15 +2,17 @@
 /*
  * fault - every verb with its first, second, ... allocation failing.
  *
- * usage: fault -d DEV -g GID NETDEV
+ * usage: fault -d DEV -g GID NETDEV TRIES ours|all
  *
  * Needs a kernel with FAULT_INJECTION, and root. Each step runs with
  * /proc/thread-self/fail-nth set to 1, 2, 3 ... until it comes through without a
- * failure having been injected. A creating verb may fail then, with any error but
- * never half done: the next one must work, and nothing may leak, which the kernel
- * log and kmemleak say at the end of the machine. A destroying verb and a message
- * that is under way must succeed all the same. NETDEV is free for a device of
- * its own ("roe_f").
+ * failure having been injected; where it allocates more often than TRIES, so many
+ * places are tried, evenly spread from one that -s SEED chooses. A creating verb
+ * may fail then, with any error but never half done: the next one must work, and
+ * nothing may leak, which the kernel log and kmemleak say at the end of the
+ * machine. A destroying verb and a message that is under way must succeed all the
+ * same. NETDEV is free for a device of its own ("roe_f"). Which allocations fail is
+ * set in debugfs, by debug-fault.sh: those of roe, or all.
  *
  * Output: TAP. Exit: 0 all ok, 1 not, 2 could not run.
  */
@@ -20,10 +22,12 @@
 #include <sys/socket.h>
 #include "rt.h"
 
-#define MAX_NTH		2000
+#define MAX_NTH		100000		/* more than anything allocates */
 
 static struct rt_dev *dev;
 static const char *netdev;
+static unsigned int tries, all_failures;
+static bool ours_only;
 static int nth_fd;
 
 static void inject(int n)
@@ -35,17 +39,15 @@ static void inject(int n)
 		rt_die("fail-nth: %m");
 }
 
-/* Ends injection; true if the failure asked for has happened. */
-static bool injected(void)
+/* Ends injection; how many allocations are left to the failure asked for. */
+static int ask_left(void)
 {
 	char text[16] = "";
-	int left;
 
 	if (pread(nth_fd, text, sizeof(text) - 1, 0) < 0)
 		rt_die("fail-nth: %m");
-	left = atoi(text);
 	inject(0);
-	return !left;
+	return atoi(text);
 }
 
 /* ---- what is tried: run under injection; made and undone without ---- */
@@ -250,7 +252,11 @@ static void link_undo(void)
 		rt_diag("rdma link delete failed");
 }
 
-enum kind { MAY_FAIL, MUST_WORK };
+/*
+ * OURS must work when functions of roe cannot allocate. (The RDMA core allocates in
+ * post_send, which fails with it.) SLOW is tried at fewer places.
+ */
+enum kind { MAY_FAIL, SLOW, OURS, MUST_WORK };
 
 static const struct step {
 	const char *name;
@@ -271,8 +277,8 @@ static const struct step {
 	{ "create_qp", MAY_FAIL, cq_make, qp_create, NULL, NULL },
 	{ "modify_qp to RTS", MAY_FAIL, qp_make, qp_connect, NULL, qp_undo },
 	{ "destroy_qp", MUST_WORK, qp_make, qp_destroy, NULL, cq_undo },
-	{ "a message", MUST_WORK, pair_make, message, NULL, pair_undo },
-	{ "rdma link add", MAY_FAIL, NULL, link_add, link_undo, NULL },
+	{ "a message", OURS, pair_make, message, NULL, pair_undo },
+	{ "rdma link add", SLOW, NULL, link_add, link_undo, NULL },
 };
 
 /* create_qp leaves its CQ to whoever undoes it. */
@@ -286,28 +292,51 @@ static void qp_step_end(const struct step *s, bool worked)
 		cq_undo();
 }
 
+/* One run whose @nth allocation fails; *@left: see ask_left(). */
+static bool try(const struct step *s, int nth, int *left)
+{
+	bool worked;
+
+	if (s->make)
+		s->make();
+	inject(nth);
+	worked = s->run();
+	*left = ask_left();
+	if (worked && s->undo)
+		s->undo();
+	qp_step_end(s, worked);
+	if (s->unmake)
+		s->unmake();
+	return worked;
+}
+
+static bool must_work(const struct step *s)
+{
+	return s->kind == MUST_WORK || (s->kind == OURS && ours_only);
+}
+
 static void run_step(const struct step *s)
 {
-	unsigned int failures = 0, n;
-	bool worked = false, fired = true;
+	unsigned int failures = 0, n, total, stride;
+	uint64_t start = rt_now_ms();
+	bool worked;
+	int left;
 
-	for (n = 1; fired && n < MAX_NTH; n++) {
-		if (s->make)
-			s->make();
-		inject(n);
-		worked = s->run();
-		fired = injected();
-		failures += fired;
-		if (s->kind == MUST_WORK && !worked)
+	worked = try(s, MAX_NTH, &left);
+	total = MAX_NTH - left;
+	stride = total * (s->kind == SLOW ? 5 : 1) / tries + 1;
+	for (n = 1 + rt_args.seed % stride; worked || !must_work(s); n += stride) {
+		worked = try(s, n, &left);
+		if (left)
 			break;
-		if (worked && s->undo)
-			s->undo();
-		qp_step_end(s, worked);
-		if (s->unmake)
-			s->unmake();
+		failures++;
 	}
-	rt_ok(RT_CHECK(worked) && RT_CHECK(!fired) && RT_CHECK(failures || s->kind == MUST_WORK),
-	      "%s with %u failures", s->name, failures);
+	rt_diag("%s: %u of %u allocations, seed %llu, %llu ms", s->name, failures, total,
+		(unsigned long long)rt_args.seed, (unsigned long long)(rt_now_ms() - start));
+	all_failures += failures;
+	/* what the first run has left for others is not allocated again */
+	rt_ok(RT_CHECK(worked) && RT_CHECK(left) &&
+	      RT_CHECK(failures || !total || must_work(s)), "%s", s->name);
 }
 
 int main(int argc, char **argv)
@@ -315,9 +344,13 @@ int main(int argc, char **argv)
 	size_t i;
 
 	rt_parse(argc, argv);
-	if (argc - rt_args.first != 1)
-		rt_die("usage: fault -d DEV -g GID NETDEV");
+	if (argc - rt_args.first != 3)
+		rt_die("usage: fault -d DEV -g GID NETDEV TRIES ours|all");
 	netdev = argv[rt_args.first];
+	tries = atoi(argv[rt_args.first + 1]);
+	if (!tries)
+		rt_die("no tries");
+	ours_only = !strcmp(argv[rt_args.first + 2], "ours");
 	dev = rt_dev_a();
 	buf = rt_buf(dev, 300 * 1024, RT_ACCESS_ALL);
 	memset(buf.p, 1, buf.len);
@@ -327,6 +360,7 @@ int main(int argc, char **argv)
 		rt_die("fail-nth: %m");
 	for (i = 0; i < ARRAY_SIZE(steps); i++)
 		run_step(&steps[i]);
+	rt_ok(all_failures >= ARRAY_SIZE(steps), "allocations have failed");
 	close(nth_fd);
 	ibv_destroy_comp_channel(channel);
 	rt_buf_free(&buf);

@@ -9,36 +9,82 @@
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
-# Addresses from FUNCTION to the next symbol.
+# Addresses from FUNCTION to the next symbol; the kernel's own are in order.
 range_of()
 {
-	sort /proc/kallsyms | awk -v f="$1" '
+	awk -v f="$1" '
 		found && $1 != start { print start, $1; exit }
-		!found && $3 ~ "^" f "(_noprof)?$" { found = 1; start = $1 }'
+		!found && $3 ~ "^" f "(_noprof)?$" { found = 1; start = $1 }' "$TMP/symbols"
+}
+
+# Addresses of roe's functions.
+range_of_roe()
+{
+	awk '$4 == "[roe]" && $2 ~ /[tT]/ { print $1 }' "$TMP/symbols" | sort |
+		sed -n '1p; $p' | paste -sd' '
+}
+
+debugfs=/sys/kernel/debug
+
+# put FILE VALUE KIND... - a setting of these kinds of failures
+put()
+{
+	local file=$1 value=$2 x
+	shift 2
+	for x; do
+		echo "$value" > "$debugfs/$x/$file" || return
+	done
 }
 
 # Also the allocations that may wait, which are nearly all; quietly. Not those
 # inside of vmalloc(): it would print a stack, which ends the machine.
 setup()
 {
-	local f=/sys/kernel/debug x start end
+	local start end
 
-	mountpoint -q $f || mount -t debugfs debugfs $f || return
+	mountpoint -q $debugfs || mount -t debugfs debugfs $debugfs || return
+	grep -A1 --no-group-separator -E '__vmalloc_node_range|\[roe\]' /proc/kallsyms \
+		> "$TMP/symbols"
 	read -r start end < <(range_of __vmalloc_node_range)
 	[ -n "$end" ] || return
-	for x in failslab fail_page_alloc; do
-		echo N > $f/$x/ignore-gfp-wait
-		echo 0 > $f/$x/verbose
-		echo 32 > $f/$x/stacktrace-depth
-		echo $((0x$start)) > $f/$x/reject-start
-		echo $((0x$end)) > $f/$x/reject-end
-	done
-	echo 0 > $f/fail_page_alloc/min-order
+	put ignore-gfp-wait N failslab fail_page_alloc &&
+		put min-order 0 fail_page_alloc &&
+		put verbose 0 failslab fail_page_alloc fail_usercopy &&
+		put reject-start "0x$start" failslab fail_page_alloc &&
+		put reject-end "0x$end" failslab fail_page_alloc
+}
+
+# Only what functions of roe allocate and copy to users, they and those that they
+# call directly.
+ours()
+{
+	local start end
+	read -r start end < <(range_of_roe)
+	[ -n "$end" ] || return
+	put stacktrace-depth 8 failslab fail_page_alloc fail_usercopy &&
+		put require-start "0x$start" failslab fail_page_alloc fail_usercopy &&
+		put require-end "0x$end" failslab fail_page_alloc fail_usercopy
+}
+
+# All allocations of the calling process. (All copies would be those of the system
+# call's arguments too, which not even a destroying verb survives.)
+anybody()
+{
+	put stacktrace-depth 32 failslab fail_page_alloc &&
+		put require-start 0 failslab fail_page_alloc &&
+		put require-end 0xffffffffffffffff failslab fail_page_alloc &&
+		put require-start 1 fail_usercopy && put require-end 1 fail_usercopy
 }
 
 module_or_die
 topo_or_die topo_veth
 link_del roe1
+gid=$(wait_gid roe0 10.0.0.1)
+# messages in skbs, which are allocated
+echo 0 > /sys/class/infiniband/roe0/direct
 check "set fault injection up" setup
-run_tap fault 240 fault -d roe0 -g "$(wait_gid roe0 10.0.0.1)" vb
+check "for roe" ours
+run_tap "roe's own" 240 fault -d roe0 -g "$gid" vb 100 ours
+check "for all" anybody
+run_tap "anybody's" 240 fault -d roe0 -g "$gid" vb 40 all
 tap_done
