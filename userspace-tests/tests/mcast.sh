@@ -26,17 +26,31 @@ port()
 	ip netns exec sw bridge link set dev "$3" mcast_flood off
 }
 
+# The bridge has sent queries, for IPv4 and for IPv6.
+queried()
+{
+	ip -n sw link xstats type bridge dev brs | awk '
+		/(IGMP|MLD) queries:/ { kind = $1 }
+		kind && /TX:/ { for (i = 3; i <= NF; i += 2) sent[kind] += $i; kind = "" }
+		END { exit !(sent["IGMP"] && sent["MLD"]) }'
+}
+
+# Without a querier a bridge forwards to nobody, and it is one for IPv6 only once a
+# query has left, for which it needs a valid address of its own: its first query
+# finds none, and the next one would be due after 31 s. For the time of a response
+# from the beginning on it does not trust the answers. (centiseconds)
 topo()
 {
 	netns_add ra && netns_add rb && netns_add sw || return
-	# Without a querier a bridge forwards to nobody; for 1 s after its first query
-	# it does not yet trust the answers (centiseconds).
-	ip -n sw link add name brs type bridge mcast_query_response_interval 100 || return
+	ip -n sw link add name brs type bridge mcast_query_response_interval 100 \
+		mcast_startup_query_interval 100 mcast_startup_query_count 60 \
+		mcast_stats_enabled 1 || return
 	ip -n sw link set brs type bridge mcast_querier 1
+	no_dad brs sw
 	ip -n sw link set brs up
 	port ra va pa 1 && port rb vb pb 2 || return
 	link_add roe0 va ra && link_add roe1 vb rb || return
-	sleep 3
+	wait_for 20 queried && sleep 1
 }
 
 ns_gid()
