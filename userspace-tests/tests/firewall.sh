@@ -64,15 +64,8 @@ counted()
 # Packets sent but not received, both ways together.
 lost()
 {
-	local c=ports/1/hw_counters dev name sign x n=0
-
-	for x in "roe0 tx_pkts 1" "roe0 rx_pkts -1" "roe1 tx_pkts 1" "roe1 rx_pkts -1"; do
-		read -r dev name sign <<< "$x"
-		x=$({ [ "$dev" = roe1 ] && ip netns exec rb cat /sys/class/infiniband/roe1/$c/"$name"; } ||
-			cat "/sys/class/infiniband/roe0/$c/$name")
-		n=$((n + sign * x))
-	done
-	echo $n
+	echo $(($(counter roe0 tx_pkts) - $(counter roe0 rx_pkts) +
+		$(counter roe1 tx_pkts rb) - $(counter roe1 rx_pkts rb)))
 }
 
 dropped()

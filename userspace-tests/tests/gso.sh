@@ -55,14 +55,6 @@ stream_back()
 		"rc_stream -d $peer -g ${2:-$b4} $port 60 10.0.0.1"
 }
 
-# counter DEV NAME - sysfs has those of this namespace only
-counter()
-{
-	local in=
-	[ "$1" = roe1 ] || in=$in_ra
-	$in rdma statistic show link "$1/1" | grep -o " $2 [0-9]*" | grep -o '[0-9]*$'
-}
-
 # Both ends of a veth count skbs: what vb received, va sent.
 skbs()
 {
@@ -145,7 +137,7 @@ wait $server 2>/dev/null
 check "a firewall that drops port 4791 stops RoCE" [ "$(counter roe1 rx_pkts)" = "$before" ]
 nft delete table inet t
 
-check "no wrong ICRC" [ "$(counter roe0 rx_icrc_encapsulated)$(counter roe1 rx_icrc_encapsulated)" = 00 ]
+check "no wrong ICRC" [ "$(counter roe0 rx_icrc_encapsulated ra)$(counter roe1 rx_icrc_encapsulated)" = 00 ]
 
 # rdma_rxe takes the port, so our socket there has to go first.
 link_del roe1
@@ -160,7 +152,7 @@ if b4=$(wait_gid rxe1 10.0.0.2) && b6=$(wait_gid rxe1 fd00:a::2); then
 		check "gso=$sw: to and from rdma_rxe, IPv6" stream "$a6" "$b6"
 	done
 	gso_switch Y
-	check "no wrong ICRC from rdma_rxe" [ "$(counter roe0 rx_icrc_encapsulated)" = 0 ]
+	check "no wrong ICRC from rdma_rxe" [ "$(counter roe0 rx_icrc_encapsulated ra)" = 0 ]
 else
 	tap_not_ok "a device of rdma_rxe on the same veth"
 fi

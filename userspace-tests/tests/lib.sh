@@ -318,6 +318,14 @@ wait_gid()
 	done
 }
 
+# counter DEV NAME [NETNS] - of a device in a namespace; sysfs has those of the
+# initial namespace only, from kernel 7 on
+counter()
+{
+	${3:+ip netns exec "$3"} rdma statistic show link "$1/1" | grep -o " $2 [0-9]*" |
+		grep -o '[0-9]*$'
+}
+
 # wait_for SECONDS COMMAND... - until the command succeeds
 wait_for()
 {

@@ -61,10 +61,9 @@ start_users()
 	wait_for 20 grep -q ready "$TMP/hold.out" && wait_for 20 moving
 }
 
-# Only in its own namespace does a device have counters.
 moving()
 {
-	[ "$(ip netns exec rb cat /sys/class/infiniband/roe1/ports/1/hw_counters/tx_pkts)" -gt 100 ]
+	[ "$(counter roe1 tx_pkts rb)" -gt 100 ]
 }
 
 traffic_ended()

@@ -93,10 +93,9 @@ while_streaming()
 	fi
 }
 
-# Only in its own namespace does a device have counters.
 packets_sent()
 {
-	ip netns exec rb cat /sys/class/infiniband/roe1/ports/1/hw_counters/tx_pkts
+	counter roe1 tx_pkts rb
 }
 
 # Packets have left roe1 since the last call.
