@@ -16,6 +16,7 @@
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 port=18750
+count=$((SLOW > 1 ? 20 : 60))	# messages
 in_ra="ip netns exec ra"
 
 topo()
@@ -43,16 +44,16 @@ gso_switch()
 stream()
 {
 	port=$((port + 1))
-	pair_run 60 $port "rc_stream -d $peer -g ${2:-$b4} $port 60" \
-		"$in_ra rc_stream -d roe0 -g ${1:-$a4} $port 60 10.0.0.2"
+	pair_run 60 $port "rc_stream -d $peer -g ${2:-$b4} $port $count" \
+		"$in_ra rc_stream -d roe0 -g ${1:-$a4} $port $count 10.0.0.2"
 }
 
 # The other way round.
 stream_back()
 {
 	port=$((port + 1))
-	pair_run 60 $port "$in_ra rc_stream -d roe0 -g ${1:-$a4} $port 60" \
-		"rc_stream -d $peer -g ${2:-$b4} $port 60 10.0.0.1"
+	pair_run 60 $port "$in_ra rc_stream -d roe0 -g ${1:-$a4} $port $count" \
+		"rc_stream -d $peer -g ${2:-$b4} $port $count 10.0.0.1"
 }
 
 # Both ends of a veth count skbs: what vb received, va sent.

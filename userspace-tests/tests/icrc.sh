@@ -34,9 +34,9 @@ can()
 # traffic NAME - long, odd and short messages; data is compared
 traffic()
 {
-	local opt
+	local opt n=$((50 / SLOW))
 	insmod "$ROE_KO" icrc="$1" && grep -qx "$1" $param && topo_veth || return
-	for opt in "-n 50 -c -s 65536" "-n 50 -c -s 4097 -m 4096" "-n 50 -c -s 77"; do
+	for opt in "-n $n -c -s 65536" "-n $n -c -s 4097 -m 4096" "-n $n -c -s 77"; do
 		pair_run 60 18515 "ibv_rc_pingpong -d roe0 -g $(wait_gid roe0 10.0.0.1) $opt" \
 			"ibv_rc_pingpong -d roe1 -g $(wait_gid roe1 10.0.0.2) $opt 127.0.0.1" || return
 	done

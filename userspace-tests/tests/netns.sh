@@ -120,8 +120,8 @@ run_all()
 		"ip netns exec ra ibv_rc_pingpong -d roe0 -g $a6 -n 300 -c -e" \
 		"ip netns exec rb ibv_rc_pingpong -d roe1 -g $b6 -n 300 -c -e 10.0.0.1"
 	check "$1: verified stream" pair_run 90 18700 \
-		"ip netns exec ra rc_stream -d roe0 -g $a 18700 200" \
-		"ip netns exec rb rc_stream -d roe1 -g $b 18700 200 10.0.0.1"
+		"ip netns exec ra rc_stream -d roe0 -g $a 18700 $((200 / SLOW))" \
+		"ip netns exec rb rc_stream -d roe1 -g $b 18700 $((200 / SLOW)) 10.0.0.1"
 	check "$1: ib_write_bw" pair_run 90 18701 \
 		"ip netns exec ra ib_write_bw -F -p 18701 -d roe0 -x $a -n 50" \
 		"ip netns exec rb ib_write_bw -F -p 18701 -d roe1 -x $b -n 50 10.0.0.1"
