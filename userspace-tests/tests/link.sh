@@ -94,9 +94,8 @@ refused "unknown netdev" "no such|nodev|not found|invalid|wrong" \
 refused "unknown link type" "no such|nodev|not found|invalid|unknown|not supported|type" \
 	rdma link add roe0 type nonesuch netdev va
 if [ "$ROE_TYPE" = roe ]; then
-	ip link add rtun type ipip local 10.1.0.1 remote 10.1.0.2 2>/dev/null
-	modprobe ipip 2>/dev/null
-	ip link add rtun type ipip local 10.1.0.1 remote 10.1.0.2 2>/dev/null
+	modprobe tun 2>/dev/null
+	ip tuntap add dev rtun mode tun
 	netdevs+=(rtun)
 	refused "a netdev that is not Ethernet" "rtun is not an Ethernet device" \
 		rdma link add roe0 type roe netdev rtun
