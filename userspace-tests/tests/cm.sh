@@ -57,16 +57,39 @@ cm()
 # tools TEXT ADDRESS4 ADDRESS6
 tools()
 {
-	local t=$1 a=$2 v=$3
+	local t=$1 a=$2 v=$3 r=$TESTS/rping_calm
 
-	check "$t: rping, IPv4" cm "rping -s -a $a -p @P -C 20 -V" "rping -c -a $a -p @P -C 20 -V"
-	check "$t: rping, IPv6" cm "rping -s -a $v -p @P -C 20 -V" "rping -c -a $v -p @P -C 20 -V"
+	check "$t: rping, IPv4" cm "$r -s -a $a -p @P -C 20 -V" "$r -c -a $a -p @P -C 20 -V"
+	check "$t: rping, IPv6" cm "$r -s -a $v -p @P -C 20 -V" "$r -c -a $v -p @P -C 20 -V"
 	check "$t: ucmatose, 8 connections" cm "ucmatose -b $a -p @P -c 8 -C 20 -S 4096" \
 		"ucmatose -s $a -p @P -c 8 -C 20 -S 4096"
 	check "$t: udaddy, IPv4" cm "udaddy -b $a -c 4" "udaddy -s $a -c 4"
 	check "$t: udaddy, IPv6" cm "udaddy -b $v -c 2" "udaddy -s $v -c 2"
 	check "$t: rstream" cm "rstream -b $a -p @P -S 65536 -C 10 -I 2" \
 		"rstream -s $a -p @P -S 65536 -C 10 -I 2"
+}
+
+member()
+{
+	$in_a ip maddr show dev va | grep -q "$1"
+}
+
+# mcast GROUP ADDRESS-A ADDRESS-B - the sender waits 3 s after its own join
+mcast()
+{
+	local limit=$((30 * SLOW)) s rc
+	# shellcheck disable=SC2086
+	timeout -k 5 $limit $in_a mckey -m "$1" -b "$2" -C 5 > "$TMP/server.out" 2>&1 &
+	s=$!
+	pids+=("$s")
+	wait_for 10 member "$1"
+	# shellcheck disable=SC2086
+	timeout -k 5 $limit $in_b mckey -m "$1" -b "$3" -C 5 -s
+	rc=$?
+	wait $s && [ $rc = 0 ] && return
+	echo "receiver:"
+	cat "$TMP/server.out"
+	return 1
 }
 
 in_a='' in_b=''
@@ -96,6 +119,7 @@ copies()
 }
 
 check "rcopy moves a file" copies
+check "one device: mckey" mcast 239.1.1.1 10.0.0.1 10.0.0.1
 check "nobody listens: refused at once" sh -c \
 	'! timeout 15 rping -c -a 10.0.0.1 -p 6999 -C 1 2>&1 | tee /dev/stderr | grep -q "event RDMA_CM_EVENT_ESTABLISHED"'
 check "ib_send_bw -R" cm "ib_send_bw -F -R -n 50 -p @P" "ib_send_bw -F -R -n 50 -p @P 10.0.0.1"
@@ -131,4 +155,5 @@ topo_netns()
 topo_or_die topo_netns
 in_a="ip netns exec ra" in_b="ip netns exec rb"
 tools "two namespaces" 10.0.0.1 fd00:a::1
+check "two namespaces: mckey" mcast 239.1.1.1 10.0.0.1 10.0.0.2
 tap_done

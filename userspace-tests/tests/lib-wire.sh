@@ -6,6 +6,7 @@
 #
 #	wire_sync NAME		wait until the other side is here too
 #	wire_case TEXT SECONDS "SERVER" "CLIENT"
+#	wire_pair TEXT SECONDS "READY" "SERVER" "CLIENT"
 #
 # The sides meet over TCP on eth0, whose addresses are set already.
 
@@ -68,6 +69,46 @@ wire_case()
 	[ "$SIDE" = b ] && sleep 1.5
 	# shellcheck disable=SC2086
 	check "$text" timeout -k 5 $((limit * SLOW)) $cmd
+}
+
+meet_or_die()
+{
+	wire_sync "${1// /_}" && return
+	tap_not_ok "$1: the sides do not meet"
+	tap_done
+}
+
+# served SERVER-PID STAY - a server's end, with its output
+served()
+{
+	[ "$2" = 0 ] || kill "$1" 2>/dev/null
+	wait "$1"
+	set -- $? "$2"
+	cat "$TMP/server.out"
+	[ "$1" = 0 ] || [ "$2" = 1 ]
+}
+
+# The same for a client that may start only when READY succeeds on a. A server that
+# does not end by itself begins with "stay".
+wire_pair()
+{
+	local text=$1 limit=$(($2 * SLOW)) server=${4#stay } stay=0
+	[ "$server" = "$4" ] || stay=1
+	if [ "$SIDE" = a ]; then
+		# shellcheck disable=SC2086
+		timeout -k 5 $limit $server > "$TMP/server.out" 2>&1 &
+		pids+=($!)
+		# shellcheck disable=SC2086
+		wait_for 30 $3
+		meet_or_die "$text"
+		meet_or_die "$text, end"
+		check "$text" served "${pids[-1]}" $stay
+	else
+		meet_or_die "$text"
+		# shellcheck disable=SC2086
+		check "$text" timeout -k 5 $limit $5
+		meet_or_die "$text, end"
+	fi
 }
 
 # The standard set of RC cases, with data verified.

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# wire-apps - UCX, libfabric, qperf and Open MPI between two machines. UCX and Open MPI
+# over it choose their transports themselves.
+#
+# Arguments: none; environment as in lib-wire.sh. Runs on both machines.
+# Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib-wire.sh"
+
+used()
+{
+	rdma statistic show link roe0/1 | grep -o " $1 [0-9]*" | grep -o '[0-9]*$'
+}
+
+# Open MPI has no ssh here: mpirun on b hands the command of its daemon on a to a
+# listener there. The daemon, too, wants to see the agent, by the same name.
+agent=/tmp/mpi-agent
+cat > "$TMP/daemon" <<- 'D'
+	#!/bin/bash
+	nc -l 19900 > "$0.cmd"
+	exec bash "$0.cmd"
+D
+cat > $agent <<- 'A'
+	#!/bin/bash
+	while [[ $1 == -* ]]; do shift; done
+	shift
+	echo "$*" | nc -N 10.77.0.1 19900
+A
+chmod 755 "$TMP/daemon" $agent
+mpi="mpirun --allow-run-as-root --mca plm_rsh_agent $agent --mca pml ucx"
+
+module_or_die
+topo_or_die wire_link
+cat > "$TMP/batch" <<- B
+	tag_lat -t tag_lat -n 50 -w 5 -s 8
+	tag_bw_64K -t tag_bw -n 20 -w 2 -s 65536
+	stream_bw -t stream_bw -n 20 -w 2 -s 4096
+	get_64K -t ucp_get -n 20 -w 2 -s 65536
+	put_lat -t ucp_put_lat -n 50 -w 5 -s 8
+	fadd -t ucp_fadd -n 20 -w 2 -s 8
+B
+before=$(used rx_pkts)
+wire_pair "UCX, nothing chosen" 90 "listening 13337" "ucx_perftest -f -v -b $TMP/batch" \
+	"ucx_perftest -f -v -b $TMP/batch $PEER"
+check "UCX chose RDMA" [ $(($(used rx_pkts) - before)) -gt 300 ]
+f="fi_pingpong -c -I 20 -p"
+wire_pair "libfabric verbs, msg" 60 "listening 47592" "$f verbs -e msg" "$f verbs -e msg $PEER"
+wire_pair "libfabric verbs, msg, IPv6" 60 "listening 47592" "$f verbs -e msg -6" \
+	"$f verbs -e msg -6 fd77::1"
+wire_pair "libfabric verbs;ofi_rxm, rdm" 60 "listening 47592" "$f verbs;ofi_rxm -e rdm" \
+	"$f verbs;ofi_rxm -e rdm $PEER"
+wire_pair "libfabric verbs;ofi_rxd, rdm over UD" 90 "listening 47592" \
+	"$f verbs;ofi_rxd -e rdm -S 65536" "$f verbs;ofi_rxd -e rdm -S 65536 $PEER"
+wire_pair "qperf, CM" 60 "listening 19765" "stay qperf" \
+	"qperf $PEER -t 1 -cm 1 rc_bw rc_lat rc_rdma_read_bw ver_rc_fetch_add"
+wire_pair "Open MPI over UCX, a rank on each" 90 "listening 19900" "stay $TMP/daemon" \
+	"$mpi --host roe-b,roe-a -np 2 mpi_ring 1"
+wire_pair "Open MPI over UCX, two ranks on each" 120 "listening 19900" "stay $TMP/daemon" \
+	"$mpi --host roe-b:2,roe-a:2 -np 4 mpi_ring 1"
+tap_done
