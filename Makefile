@@ -39,7 +39,7 @@ test-vm:
 	@scripts/vm -k $(KERNEL) -t 2400 -o $${ROE_CACHE:-$$HOME/.cache/roe}/results/test-vm -- run-tests $(TEST)
 
 wire:
-	@scripts/wire -k $(KERNEL) -t 1200 -- run-tests $(TEST)
+	@scripts/wire $(if $(USO),--uso) -k $(KERNEL) -t 1200 -- run-tests $(TEST)
 
 bench:
 	@BENCH=$(or $(BENCH),quick) scripts/bench $(if $(filter command line environment,$(origin KERNEL)),$(KERNEL))
@@ -74,6 +74,7 @@ help:
 	@echo "  make kunit            the KUnit suites on the debug kernel; SUITE=glob"
 	@echo "  make test-vm KERNEL=..  userspace tests on one kernel; TEST=\"name ...\""
 	@echo "  make wire KERNEL=.. TEST=wire-NAME  a test on two machines on one wire"
+	@echo "                       (USO=1: one with UDP segmentation offload)"
 	@echo "  make bench            roe beside rdma_rxe and TCP; BENCH=quick|cost|full"
 	@echo "  make bench-native     processor time per message at native speed (User Mode Linux)"
 	@echo "  make lint             checkpatch, sparse, shellcheck, W=1, arm64; PART=..."

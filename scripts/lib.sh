@@ -212,3 +212,38 @@ need_qemu() {
 	need qemu-system-x86 busybox-static cpio kmod e2fsprogs
 	echo qemu-system-x86_64
 }
+
+# qemu_uso - prints a command that runs a QEMU whose virtio-net has UDP segmentation
+# offload (8.1 and newer): the installed one, or bookworm-backports' unpacked in the
+# cache.
+qemu_uso() {
+	local dir
+	if qemu-system-x86_64 -device virtio-net-pci,help 2>/dev/null | grep -q host_uso; then
+		echo qemu-system-x86_64
+		return
+	fi
+	dir=$(cache_entry qemu-backports "$(declare -f qemu_backports)" qemu_backports) || return
+	echo "$dir/qemu"
+}
+
+# qemu_backports DIR - apt with lists of its own; nothing is installed
+qemu_backports() {
+	local dir=$1 d apt
+	mkdir -p "$dir"/apt/lists/partial "$dir"/apt/cache/archives/partial "$dir/root"
+	printf 'deb %s %s main\n' "$ROE_MIRROR" bookworm "$ROE_MIRROR" bookworm-backports >"$dir/apt/sources.list"
+	apt=(apt-get -qq -o "Dir::Etc::sourcelist=$dir/apt/sources.list" -o Dir::Etc::sourceparts=/nonexistent
+		-o "Dir::State::lists=$dir/apt/lists" -o "Dir::Cache=$dir/apt/cache" -o Debug::NoLocking=1)
+	"${apt[@]}" update
+	"${apt[@]}" -y --no-install-recommends --download-only -t bookworm-backports install qemu-system-x86
+	for d in "$dir"/apt/cache/archives/*.deb; do dpkg-deb -x "$d" "$dir/root"; done
+	rm -rf "$dir/apt"
+	cat >"$dir/qemu" <<-Q
+		#!/bin/sh
+		d=$dir/root/usr
+		# its own modules: those of another QEMU end it
+		export QEMU_MODULE_DIR=\$d/lib/x86_64-linux-gnu/qemu LD_LIBRARY_PATH=\$d/lib/x86_64-linux-gnu
+		exec \$d/bin/qemu-system-x86_64 -L \$d/share/qemu -L \$d/share/seabios "\$@"
+	Q
+	chmod +x "$dir/qemu"
+	"$dir/qemu" -device virtio-net-pci,help | grep -q host_uso
+}
