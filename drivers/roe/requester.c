@@ -400,17 +400,36 @@ static bool probe_open(const struct roe_req *req)
 	return !req->probe || roe_psn_diff(req->wqe_psn, req->probe_end) < 0;
 }
 
-/* AckReq: where progress depends on it, and often enough to open the window. */
-static bool want_ack(struct roe_qp *qp, bool last)
+/*
+ * The packet before @pkt in a burst ended a message, too: one AckReq does for both.
+ * What is sent again asks for itself, lest a way that loses much lets nothing count.
+ */
+static void ask_once(struct roe_qp *qp, struct roe_txb *txb)
+{
+	struct roe_tx_pkt *prev;
+
+	if (txb->n < 2 || !qp->req.since_ack)
+		return;
+	prev = &txb->pkt[txb->n - 2];
+	if (!prev->again && (roe_opcode(prev->p.opcode)->flags & (ROE_F_SEND | ROE_F_WRITE)))
+		prev->p.ackreq = false;
+}
+
+/*
+ * AckReq: where progress depends on it, and often enough to open the window. Of
+ * the packet added to @txb; that of the end of a message may go over to the next.
+ */
+static bool want_ack(struct roe_qp *qp, struct roe_txb *txb, bool last)
 {
 	u32 every = min_t(u32, ROE_ACKREQ_EVERY, qp->req.cwnd / 2);
 
 	if (qp->type != IB_QPT_RC)
 		return false;
+	ask_once(qp, txb);
 	if (qp->req.probe && roe_psn_add(qp->req.wqe_psn, 1) == qp->req.probe_end)
 		last = true;
-	if (!last && ++qp->req.since_ack < every)
-		return false;
+	if (++qp->req.since_ack < every)
+		return last;
 	qp->req.since_ack = 0;
 	return true;
 }
@@ -433,7 +452,7 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *w
 		wqe->status = IB_WC_LOC_PROT_ERR;
 		return false;
 	}
-	pkt->p.ackreq = want_ack(qp, last);
+	pkt->p.ackreq = want_ack(qp, txb, last);
 	pkt->p.se = last && (wqe->flags & IB_SEND_SOLICITED);
 	pkt->p.va = wqe->raddr;
 	pkt->p.dmalen = wqe->length;
