@@ -13,26 +13,40 @@ static bool direct = true;
 module_param(direct, bool, 0644);
 MODULE_PARM_DESC(direct, "packets between two QPs of a device pass without a network (new devices; default Y)");
 
+static bool hold = true;
+module_param(hold, bool, 0644);
+MODULE_PARM_DESC(hold, "small messages that follow each other closely leave together (new devices; default Y)");
+
 static struct roe_dev *to_dev(struct device *device)
 {
 	return rdma_device_to_drv_device(device, struct roe_dev, ib);
 }
 
+static ssize_t show(bool on, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", on);
+}
+
+static ssize_t store(bool *on, const char *buf, size_t len)
+{
+	bool value;
+	int err = kstrtobool(buf, &value);
+
+	if (err)
+		return err;
+	WRITE_ONCE(*on, value);
+	return len;
+}
+
 static ssize_t direct_show(struct device *device, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%d\n", READ_ONCE(to_dev(device)->direct));
+	return show(READ_ONCE(to_dev(device)->direct), buf);
 }
 
 static ssize_t direct_store(struct device *device, struct device_attribute *attr,
 			    const char *buf, size_t len)
 {
-	bool on;
-	int err = kstrtobool(buf, &on);
-
-	if (err)
-		return err;
-	WRITE_ONCE(to_dev(device)->direct, on);
-	return len;
+	return store(&to_dev(device)->direct, buf, len);
 }
 static DEVICE_ATTR_RW(direct);
 
@@ -42,8 +56,21 @@ static ssize_t hca_type_show(struct device *device, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(hca_type);
 
+static ssize_t hold_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	return show(READ_ONCE(to_dev(device)->hold), buf);
+}
+
+static ssize_t hold_store(struct device *device, struct device_attribute *attr,
+			  const char *buf, size_t len)
+{
+	return store(&to_dev(device)->hold, buf, len);
+}
+static DEVICE_ATTR_RW(hold);
+
 static struct attribute *attrs[] = {
 	&dev_attr_direct.attr,
+	&dev_attr_hold.attr,
 	&dev_attr_hca_type.attr,
 	NULL
 };
@@ -59,4 +86,5 @@ const struct attribute_group roe_knob_group = {
 void roe_knob_init(struct roe_dev *dev)
 {
 	dev->direct = READ_ONCE(direct);
+	dev->hold = READ_ONCE(hold);
 }

@@ -77,6 +77,8 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	more = roe_responder_emit(qp, ctx, txb);
 	if (ctx->answers_only)
 		return true;
+	if (qp->req.hold.until)
+		return more;
 	return roe_requester_emit(qp, ctx, txb) || more;
 }
 
@@ -177,7 +179,8 @@ static bool has_work(const struct roe_qp *qp)
 	/* pairs with the release in post_one() */
 	u32 prod = smp_load_acquire(&qp->sq.prod);
 
-	return qp->resp.ack_due || qp->resp.rsrc_pending || qp->sq.next != prod;
+	return qp->resp.ack_due || qp->resp.rsrc_pending ||
+	       (qp->sq.next != prod && !qp->req.hold.until);
 }
 
 /*
@@ -290,8 +293,25 @@ void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
 	local_bh_enable();
 }
 
-/* Doorbell: copy in what is new, send; ERR and SQE flush, before RTS it is refused. */
-static int ring_doorbell(struct roe_qp *qp, bool *more)
+/* Copy in what is new; a process may have it wait. */
+static void pull(struct roe_qp *qp, struct roe_ctx *ctx, bool fresh)
+{
+	u32 from = qp->sq.prod;
+
+	roe_wqe_pull(qp);
+	if (!fresh)
+		return;
+	if (qp->user && qp->state == IB_QPS_RTS && !roe_qp_is_ud(qp) && READ_ONCE(qp->dev->hold))
+		roe_hold_doorbell(qp, ctx, from);
+	else
+		roe_hold_release(qp);
+}
+
+/*
+ * Doorbell, @fresh if it was rung just now: copy in what is new, send; ERR and SQE
+ * flush, before RTS it is refused.
+ */
+static int ring_doorbell(struct roe_qp *qp, bool *more, bool fresh)
 {
 	struct roe_ctx ctx;
 	int err = 0;
@@ -315,12 +335,15 @@ static int ring_doorbell(struct roe_qp *qp, bool *more)
 		roe_complete_flush(qp, &ctx);
 		break;
 	default:
-		roe_wqe_pull(qp);
+		pull(qp, &ctx, fresh);
 		break;
 	}
 	*more = finish(qp, &ctx);
 	rcu_read_unlock();
 	local_bh_enable();
+	/* the caller keeps the QP; what was sent to this host has been received by now */
+	if (ctx.timed)
+		roe_hold_done(qp, ctx.now, ktime_get_ns());
 	return err;
 }
 
@@ -336,11 +359,12 @@ static int ring_doorbell(struct roe_qp *qp, bool *more)
 int roe_qp_doorbell(struct roe_qp *qp)
 {
 	unsigned int budget = in_softirq() ? 1 : 4;
-	bool more = false;
+	bool more = false, fresh = true;
 	int err;
 
 	do {
-		err = ring_doorbell(qp, &more);
+		err = ring_doorbell(qp, &more, fresh);
+		fresh = false;
 	} while (!err && more && --budget);
 	if (more)
 		queue_work(qp_wq, &qp->work);
@@ -359,7 +383,7 @@ static void work(struct work_struct *work)
 	bool more;
 
 	do {
-		if (ring_doorbell(qp, &more))
+		if (ring_doorbell(qp, &more, false))
 			return;
 		cond_resched();
 	} while (more);
@@ -373,7 +397,24 @@ static void flush_late(struct work_struct *work)
 
 	/* the flush of this look sets it back if there was anything */
 	qp->flush_idle = min(qp->flush_idle + 1, FLUSH_IDLE_MAX);
-	ring_doorbell(qp, &more);
+	ring_doorbell(qp, &more, false);
+}
+
+/**
+ * roe_qp_send_held() - send what waits for company, before the QP changes
+ * @qp: in any state
+ *
+ * Process context.
+ */
+void roe_qp_send_held(struct roe_qp *qp)
+{
+	struct roe_ctx ctx;
+
+	if (!READ_ONCE(qp->req.hold.until))
+		return;
+	roe_qp_begin(qp, &ctx);
+	roe_hold_release(qp);
+	roe_qp_end(qp, &ctx);
 }
 
 static enum hrtimer_restart timer_fn(struct hrtimer *timer)
@@ -592,6 +633,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 {
 	struct roe_ctx ctx;
 
+	roe_qp_send_held(qp);
 	unpublish(qp);
 	roe_qp_begin(qp, &ctx);
 	WRITE_ONCE(qp->state, IB_QPS_RESET);

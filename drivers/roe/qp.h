@@ -113,6 +113,25 @@ static inline struct roe_swqe *roe_sq_slot(const struct roe_sq *sq, u32 index)
 	return sq->slots + ((size_t)(index & sq->mask) << sq->log2);
 }
 
+/* Small messages of a process that wait for company (hold.c): under qp->lock. */
+struct roe_hold {
+	u64	until;		/* ns: until then new WQEs wait; 0: they do not */
+	u64	end;		/* ns, of the last doorbell; any context */
+	u32	cost;		/* ns that sending one message takes; any context */
+	u32	think;		/* ns between two doorbells, on average */
+	u32	first;		/* index of the first that waits */
+	u32	bytes;		/* of those that wait */
+	u16	good;		/* messages in complete trains since the timer came */
+	u16	wait;		/* runs until a longer one is tried */
+	u8	back;		/* failures that made it longer */
+	u8	fails;		/* times that the length of runs was wrong */
+	u8	lates;		/* timers that came late */
+	u8	run;		/* messages that the user posts at a time */
+	u8	count;		/* ... of the present run */
+	u8	total;		/* ... since the timer came */
+	bool	trying;		/* the present run may be twice as long */
+};
+
 /* Requester (s_): under qp->lock. */
 struct roe_req {
 	u32	psn;		/* first PSN not given to a WQE yet */
@@ -138,6 +157,7 @@ struct roe_req {
 	u32	srtt, rttvar;	/* ns */
 	u32	rtt_psn;	/* sample: time from sending this PSN ... */
 	u64	rtt_start;	/* ... at, ns; 0: none running */
+	struct roe_hold	hold;
 };
 
 enum roe_rsrc_kind {
@@ -242,6 +262,7 @@ struct roe_ctx {
 	bool	direct;		/* what is received comes from a QP of this device */
 	bool	fresh;		/* ... which waits for no answer to anything older */
 	bool	answers_only;	/* requests of this QP take another way than its answers */
+	bool	timed;		/* how long this doorbell takes is of interest */
 	bool	may_call;	/* nobody above us holds a lock: handlers may be called */
 	bool	notify_send;	/* roe_cq_notify(scq) */
 	bool	notify_recv;

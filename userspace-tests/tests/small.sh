@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# small - small messages of a stream leave together, those of a user who waits for
+# each do not wait; whatever the user does, they arrive once and in order.
+#
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+module_or_die
+topo_or_die topo_veth
+knob=/sys/class/infiniband/roe0/hold
+g0=$(wait_gid roe0 10.0.0.1) g1=$(wait_gid roe1 10.0.0.2)
+
+# count DEV NAME - a counter of the device
+count()
+{
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"
+}
+
+# small PART... - between two devices
+small()
+{
+	rc_small -d roe0 -g "$g0" -D roe1 -G "$g1" -- "$@"
+}
+
+# counted PART N - runs it; held: messages that waited, expired: in vain, acks: of roe1
+counted()
+{
+	local rc
+	sleep 0.1	# the core keeps counters for 10 ms
+	held=$(count roe0 held_messages) expired=$(count roe0 hold_expired) acks=$(count roe1 tx_pkts)
+	small "$@"
+	rc=$?
+	sleep 0.1
+	held=$(($(count roe0 held_messages) - held))
+	expired=$(($(count roe0 hold_expired) - expired))
+	acks=$(($(count roe1 tx_pkts) - acks))
+	echo "held $held, expired $expired, ACKs $acks"
+	return $rc
+}
+
+streams()
+{
+	counted stream 6000 && [ $held -gt 1500 ] && [ $acks -lt 5000 ]
+}
+
+waits()
+{
+	counted sync 2000 && [ $held -lt 20 ] && [ $expired -lt 20 ]
+}
+
+off()
+{
+	counted stream 1000 && [ $held = 0 ]
+}
+
+# median 0|1 - ns of one WRITE with the switch so
+median()
+{
+	echo "$1" > $knob
+	small time 300 | sed -n 's/^median //p'
+}
+
+# Not slower than without; the best of some rounds each, for the host has other work.
+no_slower()
+{
+	local i m on=1000000000 off=1000000000
+	for i in 1 2 3 4 5; do
+		m=$(median 0) && [ "$m" -lt $off ] && off=$m
+		m=$(median 1) && [ "$m" -lt $on ] && on=$m
+	done
+	echo "median of one WRITE: $on ns, switched off $off ns"
+	[ $on -lt 1000000000 ] && [ $((on * 4)) -lt $((off * 5)) ]
+}
+
+check "the switch is on" grep -qx 1 $knob
+check "messages of a stream leave together" streams
+check "those of a user who waits do not" waits
+check "... nor do they take longer" no_slower
+run_tap "all users" 120 rc_small -d roe0 -g "$g0" -D roe1 -G "$g1" -- \
+	bursts 400 many 200 events 300 end
+run_tap "one device" 120 rc_small -d roe0 -g "$g0" -- stream 2000 bursts 200 many 100 events 100 end
+check "switch it off" eval "echo 0 > $knob"
+check "then nothing waits" off
+refused "the switch knows 0 and 1" "invalid" eval "echo 7 > $knob"
+tap_done
