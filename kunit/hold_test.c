@@ -175,7 +175,9 @@ static void hold_stream(struct kunit *test)
 /* Bursts of one size are sent as such. */
 static void hold_bursts(struct kunit *test)
 {
-	static const unsigned int sizes[] = { 2, 3, 5, 7, 10, 24, 31, 32, 33, 64, 100, 127, 128, 200 };
+	static const unsigned int sizes[] = {
+		2, 3, 5, 7, 10, 24, 31, 32, 33, 64, 100, 127, 128, 200
+	};
 	unsigned int i, k;
 
 	for (k = 0; k < ARRAY_SIZE(sizes); k++) {

@@ -350,7 +350,7 @@ int main(int argc, char **argv)
 	for (i = rt_args.first; i < argc; i++) {
 		if (!strcmp(argv[i], "end")) {
 			rt_ok(destroyed(), "destroy sends what was posted");
-			rt_ok(to_error(), "ERR sends what was posted before, flushes what comes after");
+			rt_ok(to_error(), "ERR sends what was posted, flushes what comes after");
 			rt_ok(drained(), "SQD drains, RTS goes on");
 		} else if (i + 1 < argc) {
 			run(argv[i], strtoul(argv[i + 1], NULL, 0));
