@@ -263,6 +263,22 @@ static void hold_urgent(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, held(user));
 }
 
+/* Doorbells without a message change nothing. */
+static void hold_empty(struct kunit *test)
+{
+	struct poster *user = new_poster(test, THINK, COST);
+	unsigned int i;
+
+	for (i = 0; i < 10000; i++) {
+		struct roe_ctx ctx = { .now = user->now };
+
+		post(user);
+		roe_hold_doorbell(user->qp, &ctx, user->qp->sq.prod);
+		KUNIT_EXPECT_GE(test, user->qp->req.hold.run, 1);
+	}
+	KUNIT_EXPECT_LT(test, user->sends, user->posts / 20);
+}
+
 /* However long a train may be, the timer is not far: 32 times what sending one costs. */
 static void hold_bounded(struct kunit *test)
 {
@@ -513,6 +529,7 @@ static struct kunit_case hold_cases[] = {
 	KUNIT_CASE(hold_leisure),
 	KUNIT_CASE(hold_changes),
 	KUNIT_CASE(hold_urgent),
+	KUNIT_CASE(hold_empty),
 	KUNIT_CASE(hold_bounded),
 	KUNIT_CASE(hold_clock),
 	{}

@@ -150,6 +150,9 @@ void roe_hold_doorbell(struct roe_qp *qp, struct roe_ctx *ctx, u32 from)
 	struct roe_hold *hold = &qp->req.hold;
 	u32 n;
 
+	/* another thread's doorbell has taken it along, or there was nothing */
+	if (qp->sq.prod == from)
+		return;
 	measure(hold, ctx->now);
 	if (!hold->until) {
 		hold->first = from;
