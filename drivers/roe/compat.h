@@ -73,6 +73,14 @@ roe_compat_hrtimer_setup(struct hrtimer *timer,
 #define hrtimer_setup	roe_compat_hrtimer_setup
 #endif
 
+/* 6.5 took away an argument that was always NULL. */
+#if ROE_KERNEL_BEFORE(6, 5)
+#define roe_compat_get_user_pages_remote(mm, start, nr, flags, pages, locked)	\
+	get_user_pages_remote(mm, start, nr, flags, pages, NULL, locked)
+#else
+#define roe_compat_get_user_pages_remote	get_user_pages_remote
+#endif
+
 /* --- network ------------------------------------------------------------- */
 
 /*

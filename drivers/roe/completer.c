@@ -200,8 +200,13 @@ static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 	off = ((rx->p.psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	status = check_read(qp, wqe, &rx->p, off);
 	if (status == IB_WC_SUCCESS &&
-	    !roe_sge_write(qp, ctx, wqe, off, rx->vec, rx->p.len))
+	    !roe_sge_write(qp, ctx, wqe, off, rx->vec, rx->p.len)) {
+		if (roe_fault_missed(&qp->req.fault)) {
+			roe_requester_pause(qp);
+			return;
+		}
 		status = IB_WC_LOC_PROT_ERR;
+	}
 	if (status != IB_WC_SUCCESS) {
 		roe_requester_fail(qp, ctx, status);
 		return;
@@ -226,7 +231,10 @@ static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct
 		return;
 	}
 	if (!roe_sge_write(qp, ctx, wqe, 0, &vec, sizeof(orig))) {
-		roe_requester_fail(qp, ctx, IB_WC_LOC_PROT_ERR);
+		if (roe_fault_missed(&qp->req.fault))
+			roe_requester_pause(qp);
+		else
+			roe_requester_fail(qp, ctx, IB_WC_LOC_PROT_ERR);
 		return;
 	}
 	retire(qp, ctx, wqe);
@@ -244,7 +252,7 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 {
 	struct roe_req *req = &qp->req;
 
-	if (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
+	if (req->paging || (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD))
 		return;
 	if (roe_psn_diff(rx->p.psn, req->una) < 0 ||
 	    roe_psn_diff(rx->p.psn, req->max_psn) >= 0)

@@ -16,6 +16,7 @@
 #include "mr.h"
 #include "mw.h"
 #include "net.h"
+#include "odp.h"
 #include "qp.h"
 #include "restrack.h"
 #include "ring.h"
@@ -102,6 +103,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_total_mcast_qp_attach = ROE_MAX_MCAST_GROUPS * ROE_MAX_MCAST_QPS;
 	attr->max_pkeys = ROE_MAX_PKEYS;
 	attr->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
+	roe_odp_caps(attr);
 	return 0;
 }
 
@@ -227,6 +229,7 @@ static const struct ib_device_ops ops = {
 	.uverbs_abi_ver		= UVERBS_ABI_VERSION,
 
 	.add_gid		= roe_gid_add,
+	.advise_mr		= roe_odp_advise,
 	.alloc_hw_port_stats	= roe_stat_alloc_port,
 	.alloc_mr		= roe_mr_alloc_fast,
 	.alloc_mw		= roe_mw_alloc,
@@ -248,6 +251,7 @@ static const struct ib_device_ops ops = {
 	.fill_res_cq_entry	= roe_restrack_cq,
 	.fill_res_mr_entry	= roe_restrack_mr,
 	.fill_res_qp_entry	= roe_restrack_qp,
+	.fill_stat_mr_entry	= roe_restrack_mr_stat,
 	.destroy_ah		= roe_ah_destroy,
 	.destroy_cq		= roe_cq_destroy,
 	.destroy_qp		= roe_qp_destroy,

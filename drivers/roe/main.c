@@ -10,6 +10,7 @@
 #include "copy.h"
 #include "device.h"
 #include "direct.h"
+#include "fault.h"
 #include "icrc.h"
 #include "net.h"
 #include "qp.h"
@@ -25,6 +26,9 @@ static int __init roe_init(void)
 	err = roe_direct_init();
 	if (err)
 		return err;
+	err = roe_fault_init();
+	if (err)
+		goto err_fault;
 	err = roe_qp_init();
 	if (err)
 		goto err_qp;
@@ -46,6 +50,8 @@ err_net:
 err_receive:
 	roe_qp_exit();
 err_qp:
+	roe_fault_exit();
+err_fault:
 	roe_direct_exit();
 	return err;
 }
@@ -55,6 +61,8 @@ static void __exit roe_exit(void)
 	roe_link_exit();
 	roe_net_exit();
 	roe_receive_exit();
+	/* works may still look for their QPs */
+	roe_fault_exit();
 	roe_qp_exit();
 	roe_direct_exit();
 	/* Whatever is still to be freed by call_rcu() is freed by code of ours. */

@@ -8,6 +8,7 @@
 #include <linux/rcupdate.h>
 #include "copy.h"
 #include "mw.h"
+#include "odp.h"
 #include "qp.h"
 
 /* --- keys ------------------------------------------------------------------ */
@@ -344,16 +345,19 @@ ROE_EXPORT_FOR_TEST(roe_mr_add_extent);
 /* A way through a checked range, contiguous piece by contiguous piece. */
 struct walk {
 	const struct roe_mr	*mr;
-	u64			off;	/* from the start of ext[0]; DMA: address */
+	u64			off;	/* from the start of ext[0]; DMA, ODP: address */
 	u32			i;	/* extent */
+	bool			write;
 };
 
-static struct walk walk_start(const struct roe_mr *mr, u64 va)
+static struct walk walk_start(const struct roe_mr *mr, u64 va, bool write)
 {
-	struct walk walk = { .mr = mr };
+	struct walk walk = { .mr = mr, .write = write };
 
 	if (mr->type == ROE_MR_DMA) {
 		walk.off = va;
+	} else if (mr->odp) {
+		walk.off = va - mr->iova + mr->base;
 	} else {
 		walk.off = va - mr->iova + mr->base;
 		walk.i = extent_find(mr, walk.off);
@@ -361,7 +365,7 @@ static struct walk walk_start(const struct roe_mr *mr, u64 va)
 	return walk;
 }
 
-/* The next piece: at most *@len bytes, *@len becomes what it has. */
+/* The next piece: at most *@len bytes, *@len becomes what it has. NULL: not there. */
 static void *walk_next(struct walk *walk, u32 *len)
 {
 	const struct roe_mr *mr = walk->mr;
@@ -370,6 +374,9 @@ static void *walk_next(struct walk *walk, u32 *len)
 
 	if (mr->type == ROE_MR_DMA) {
 		addr = (void *)(uintptr_t)walk->off;
+	} else if (mr->odp) {
+		addr = roe_odp_find(mr->odp, walk->off, walk->write);
+		*len = min_t(u32, *len, PAGE_SIZE - offset_in_page(walk->off));
 	} else {
 		if (walk->off == extent_end(mr, walk->i))
 			walk->i++;
@@ -383,16 +390,19 @@ static void *walk_next(struct walk *walk, u32 *len)
 
 /* --- copying --------------------------------------------------------------- */
 
-static void copy_to(struct walk *walk, const void *src, u32 len)
+static bool copy_to(struct walk *walk, const void *src, u32 len)
 {
 	while (len) {
 		u32 n = len;
 		void *dst = walk_next(walk, &n);
 
+		if (!dst)
+			return false;
 		roe_copy(dst, src, n);
 		src += n;
 		len -= n;
 	}
+	return true;
 }
 
 /**
@@ -403,21 +413,25 @@ static void copy_to(struct walk *walk, const void *src, u32 len)
  * @len: bytes
  *
  * Context: between roe_mr_get() and roe_mr_put().
+ * Return: false if a page of on-demand memory is not there.
  */
-void roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len)
+bool roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len)
 {
 	struct walk walk;
 
 	if (!len)
-		return;
-	for (walk = walk_start(mr, va); len;) {
+		return true;
+	for (walk = walk_start(mr, va, false); len;) {
 		u32 n = len;
 		const void *src = walk_next(&walk, &n);
 
+		if (!src)
+			return false;
 		memcpy(dst, src, n);
 		dst += n;
 		len -= n;
 	}
+	return true;
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_read);
@@ -432,15 +446,16 @@ ROE_EXPORT_FOR_TEST(roe_mr_read);
  * @len: bytes to copy
  *
  * Context: between roe_mr_get() and roe_mr_put().
+ * Return: as roe_mr_read().
  */
-void roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
+bool roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
 		      unsigned int nvec, u32 skip, u32 len)
 {
 	struct walk walk;
 
 	if (!len)
-		return;
-	for (walk = walk_start(mr, va); len && nvec; vec++, nvec--) {
+		return true;
+	for (walk = walk_start(mr, va, true); len && nvec; vec++, nvec--) {
 		u32 n;
 
 		if (skip >= vec->iov_len) {
@@ -448,10 +463,12 @@ void roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
 			continue;
 		}
 		n = min_t(size_t, len, vec->iov_len - skip);
-		copy_to(&walk, vec->iov_base + skip, n);
+		if (!copy_to(&walk, vec->iov_base + skip, n))
+			return false;
 		skip = 0;
 		len -= n;
 	}
+	return true;
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_write_vec);
@@ -464,15 +481,16 @@ ROE_EXPORT_FOR_TEST(roe_mr_write_vec);
  * @len: bytes
  *
  * Context: between roe_mr_get() and roe_mr_put().
+ * Return: as roe_mr_read().
  */
-void roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len)
+bool roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len)
 {
 	struct walk walk;
 
 	if (!len)
-		return;
-	walk = walk_start(mr, va);
-	copy_to(&walk, src, len);
+		return true;
+	walk = walk_start(mr, va, true);
+	return copy_to(&walk, src, len);
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_write);
@@ -495,11 +513,12 @@ ROE_EXPORT_FOR_TEST(roe_mr_write);
 unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 			unsigned int max)
 {
-	struct walk walk = walk_start(mr, va);
+	struct walk walk;
 	unsigned int n;
 
 	if (!roe_mr_lasts(mr))
 		return 0;
+	walk = walk_start(mr, va, false);
 	for (n = 0; len && n < max; n++) {
 		u32 part = len;
 
@@ -513,20 +532,38 @@ unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 ROE_EXPORT_FOR_TEST(roe_mr_map);
 
 /**
+ * roe_mr_present - would a copy into a range find its pages?
+ * @mr: the MR, held
+ * @va: first byte
+ * @len: bytes; of very many only the first are looked at
+ *
+ * Context: between roe_mr_get() and roe_mr_put().
+ * Return: always true but for on-demand memory.
+ */
+bool roe_mr_present(struct roe_mr *mr, u64 va, u64 len)
+{
+	u64 addr = va - mr->iova + mr->base;
+
+	return !mr->odp || !len || roe_odp_missing(mr->odp, addr, len, true) == addr + len;
+}
+
+ROE_EXPORT_FOR_TEST(roe_mr_present);
+
+/**
  * roe_mr_word - address of an 8-byte word of a range
  * @mr: the MR, held
  * @va: of the word
  *
  * Context: between roe_mr_get() and roe_mr_put(), where the address is used.
- * Return: the address; NULL if @va or the memory behind it is not aligned.
+ * Return: the address; NULL if @va or the memory behind it is not aligned, or not there.
  */
 u64 *roe_mr_word(struct roe_mr *mr, u64 va)
 {
-	struct walk walk = walk_start(mr, va);
+	struct walk walk = walk_start(mr, va, true);
 	u32 len = sizeof(u64);
 	void *addr = walk_next(&walk, &len);
 
-	if (len != sizeof(u64) || !IS_ALIGNED(va | (uintptr_t)addr, sizeof(u64)))
+	if (!addr || len != sizeof(u64) || !IS_ALIGNED(va | (uintptr_t)addr, sizeof(u64)))
 		return NULL;
 	return addr;
 }

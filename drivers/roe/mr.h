@@ -24,6 +24,9 @@
  * gate never makes an access wait, it refuses. An access has preemption off
  * and does nothing but copy, so the wait is as short as that of a spinlock.
  * The other types change only with the sleeping verbs and need no gate.
+ *
+ * Of on-demand memory the pages come and go while the region stays, so with it
+ * an access may fail although the check has passed: see odp.h and fault.h.
  */
 #ifndef ROE_MR_H
 #define ROE_MR_H
@@ -36,6 +39,7 @@
 
 struct dma_buf;
 struct roe_dev;
+struct roe_odp;
 struct roe_qp;
 
 /* Most pages of a fast MR (max_fast_reg_page_list_len): 4 MiB in 4 KiB pages. */
@@ -60,6 +64,7 @@ enum roe_mr_type {
 	ROE_MR_USER,		/* ib_umem */
 	/* from here on: revocable, with a gate */
 	ROE_MR_FAST,		/* IB_MR_TYPE_MEM_REG */
+	ROE_MR_ODP,		/* memory of a process, not pinned: odp.h */
 	ROE_MR_WINDOW_1,	/* IB_MW_TYPE_1: any QP of the PD */
 	ROE_MR_WINDOW_2B,	/* IB_MW_TYPE_2, 2B: the QP that bound it */
 };
@@ -91,6 +96,7 @@ struct roe_mr {
 	struct ib_umem		*umem;
 	struct dma_buf		*dmabuf;	/* instead of umem; mapped at vaddr */
 	void			*vaddr;
+	struct roe_odp		*odp;		/* instead of extents; base is an address */
 	spinlock_t		lock;	/* revocable types: one change at a time */
 	atomic_t		users;	/* revocable types: accesses at work */
 	atomic_t		windows;	/* bound to it, or ROE_MR_NO_WINDOWS */
@@ -153,11 +159,14 @@ struct roe_mr *roe_mr_get_remote(const struct roe_qp *qp, u32 rkey, int access, 
 				 u64 len);
 void roe_mr_put(struct roe_mr *mr);
 
-/* Copy between a range that is held by roe_mr_get() and kernel memory. Any context. */
-void roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len);
-void roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len);
+/*
+ * Copy between a range that is held by roe_mr_get() and kernel memory. Any context.
+ * False: a page is not there, perhaps after part of the copy; on-demand memory only.
+ */
+bool roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len);
+bool roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len);
 /* Source in pieces: @len bytes of @vec, of which the first @skip are left out. */
-void roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
+bool roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
 		      unsigned int nvec, u32 skip, u32 len);
 /*
  * Where a held range lies, in at most @max pieces that are good until the RCU
@@ -165,7 +174,9 @@ void roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
  */
 unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 			unsigned int max);
-/* Address of an aligned 8-byte word of a held range, NULL if it straddles. */
+/* Would a copy into a held range find its pages? At the beginning of a long one. */
+bool roe_mr_present(struct roe_mr *mr, u64 va, u64 len);
+/* Address of an aligned 8-byte word of a held range, NULL if it straddles or is missing. */
 u64 *roe_mr_word(struct roe_mr *mr, u64 va);
 
 /* LOCAL_INV and SEND with invalidate, on a fast MR or a window: 0 or -EINVAL. */

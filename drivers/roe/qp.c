@@ -75,8 +75,9 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (roe_qp_is_ud(qp))
 		return roe_ud_emit(qp, ctx, txb);
 	more = roe_responder_emit(qp, ctx, txb);
+	/* the requests come next, when the worker has brought what the answers wait for */
 	if (ctx->answers_only)
-		return true;
+		return !qp->resp.stalled;
 	if (qp->req.hold.until)
 		return more;
 	return roe_requester_emit(qp, ctx, txb) || more;

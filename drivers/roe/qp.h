@@ -29,6 +29,7 @@
 #include <roe/pkt.h>
 #include "cq.h"
 #include "device.h"
+#include "fault.h"
 #include "mr.h"
 #include "net.h"
 #include "ring.h"
@@ -148,6 +149,7 @@ struct roe_req {
 	u32	since_ack;	/* packets since the last AckReq */
 	u8	retry_cnt, rnr_retry;		/* left */
 	bool	rnr_wait;	/* nothing is sent until the timer has run */
+	bool	paging;		/* ... or the pages for a response are there */
 	bool	direct;		/* requests go to the peer without a network */
 	bool	rewound;	/* went back for una already; no progress since */
 	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
@@ -158,6 +160,7 @@ struct roe_req {
 	u32	rtt_psn;	/* sample: time from sending this PSN ... */
 	u64	rtt_start;	/* ... at, ns; 0: none running */
 	struct roe_hold	hold;
+	struct roe_fault fault;
 };
 
 enum roe_rsrc_kind {
@@ -202,6 +205,9 @@ struct roe_resp {
 	u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
 	u32	rsrc_nr;	/* slots = max_dest_rd_atomic, may be 0 */
 	u32	rsrc_pending;	/* slots with responses to send */
+	bool	stalled;	/* ... of which the next waits for a page */
+	u8	page_naks;	/* RNR NAKs in a row while the worker was busy */
+	struct roe_fault fault;
 	struct roe_rsrc	*rsrc;
 	struct roe_rwqe	rwqe;	/* current one, copied */
 	struct roe_early **early;	/* came before their turn, by PSN; NULL: none yet */
@@ -230,6 +236,7 @@ struct roe_qp {
 	struct roe_keys		*keys;
 	struct ib_pd		*pd;
 	u64			id;		/* unlike a QPN never used again */
+	u32			fault_seq;	/* last number of a request for pages */
 	struct roe_cq		*scq, *rcq;
 	struct roe_sq		sq;
 	struct roe_rq		rq;		/* empty with an SRQ */

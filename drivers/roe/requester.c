@@ -122,6 +122,43 @@ void roe_requester_slow_down(struct roe_qp *qp)
 }
 
 /**
+ * roe_requester_pause() - a response found no page to be written to
+ * @qp: its request will be sent again when the page is there, and counts nothing;
+ *	until then what comes is lost, for it would only seem to be out of order
+ */
+void roe_requester_pause(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+
+	/* without a worker the clock finds out */
+	if (!req->fault.waiting)
+		return;
+	/* the peer has answered: nothing is wrong with the way */
+	req->retry_cnt = qp->attr.retry_cnt;
+	req->backoff = 0;
+	roe_requester_rewind(qp);
+	/* what is still in flight would imply a loss */
+	req->rewound = true;
+	roe_timer_disarm(qp);
+	req->rnr_wait = true;
+	req->rnr_deadline = 0;
+	req->paging = true;
+}
+
+/**
+ * roe_requester_resume() - pages have come
+ * @qp: paused or not
+ */
+void roe_requester_resume(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+
+	if (req->paging)
+		req->rnr_wait = false;
+	req->paging = false;
+}
+
+/**
  * roe_requester_retry() - a loss that counts against retry_cnt
  * @qp: time-out, NAK 0x60 or implied NAK
  * @ctx: takes notifications
@@ -342,8 +379,12 @@ static bool start(struct roe_qp *qp, struct roe_swqe *wqe)
 	if (!may_start(qp, wqe, npsn))
 		return false;
 	wqe->status = check_data(qp, wqe, npsn);
-	if (wqe->status != IB_WC_SUCCESS)
+	if (wqe->status != IB_WC_SUCCESS) {
+		/* it begins when its pages are there */
+		if (roe_fault_missed(&req->fault))
+			wqe->status = IB_WC_SUCCESS;
 		return false;
+	}
 	wqe->first_psn = req->psn;
 	wqe->last_psn = roe_psn_add(req->psn, npsn - 1);
 	wqe->state = ROE_SWQE_ACTIVE;
@@ -454,7 +495,8 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *w
 		return false;
 	if (!roe_sge_load(qp, ctx, wqe, off, txb)) {
 		roe_txb_cancel(txb);
-		wqe->status = IB_WC_LOC_PROT_ERR;
+		if (!roe_fault_missed(&req->fault))
+			wqe->status = IB_WC_LOC_PROT_ERR;
 		return false;
 	}
 	pkt->p.ackreq = want_ack(qp, txb, last);

@@ -165,6 +165,7 @@ static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 {
 	struct roe_resp *resp = &qp->resp;
 	struct roe_mr *mr;
+	bool ok;
 	u64 end;
 
 	if (flags & ROE_F_START) {
@@ -182,8 +183,11 @@ static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 		mr = write_target(qp, ctx);
 		if (!mr)
 			return REFUSE(REM_ACCESS, REM_ACCESS_ERR);
-		roe_sge_write_mr(mr, resp->va + resp->done, rx->vec, rx->p.len);
+		ok = roe_sge_write_mr(qp, mr, resp->va + resp->done, rx->vec, rx->p.len,
+				      resp->dmalen - resp->done);
 		roe_mr_put(mr);
+		if (!ok)
+			return REFUSE(REM_ACCESS, REM_ACCESS_ERR);
 	}
 	resp->done = end;
 	return ACCEPT;
@@ -280,6 +284,24 @@ static u64 execute_atomic(u64 *word, const struct roe_pkt *p)
 	return atomic64_fetch_add(p->swap_add, (atomic64_t *)word);
 }
 
+/* A word to be changed; NULL: there is none, or after a miss. */
+static u64 *find_word(struct roe_qp *qp, struct roe_mr *mr, u64 va)
+{
+	if (!roe_mr_present(mr, va, sizeof(u64))) {
+		roe_fault_miss(qp, &qp->resp.fault, mr, va, sizeof(u64), true);
+		return NULL;
+	}
+	return roe_mr_word(mr, va);
+}
+
+/* Nothing can be done on a word that is not there, or not aligned. */
+static struct verdict no_word(struct roe_mr *mr)
+{
+	if (mr->odp)
+		return REFUSE(REM_ACCESS, SUCCESS);
+	return REFUSE(REM_OP, SUCCESS);
+}
+
 /* The request on a held range, if there is a slot to keep its result. */
 static struct verdict atomic_on(struct roe_qp *qp, struct roe_mr *mr, const struct roe_pkt *p)
 {
@@ -288,9 +310,9 @@ static struct verdict atomic_on(struct roe_qp *qp, struct roe_mr *mr, const stru
 	u64 *word;
 
 	/* an MR whose iova is not aligned like its memory cannot hold atomics */
-	word = roe_mr_word(mr, p->va);
+	word = find_word(qp, mr, p->va);
 	if (!word)
-		return REFUSE(REM_OP, SUCCESS);
+		return no_word(mr);
 	rs = take_slot(resp);
 	if (!rs)
 		return REFUSE(INV_REQ, SUCCESS);
@@ -338,11 +360,13 @@ static struct verdict answer_empty(struct roe_qp *qp, const struct roe_pkt *p)
 static struct verdict atomic_write_on(struct roe_qp *qp, struct roe_mr *mr,
 				      const struct roe_rx_pkt *rx)
 {
-	u64 *word = roe_mr_word(mr, rx->p.va);
+	u64 *word = find_word(qp, mr, rx->p.va);
 	struct verdict v;
 	u64 value;
 
-	if (!word || !gather(rx, (u8 *)&value, sizeof(value)))
+	if (!word)
+		return no_word(mr);
+	if (!gather(rx, (u8 *)&value, sizeof(value)))
 		return REFUSE(REM_OP, SUCCESS);
 	v = answer_empty(qp, &rx->p);
 	if (v.syndrome)
@@ -469,10 +493,27 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 		owe(resp, p->psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
+/*
+ * Memory that is not pinned is not there: later. The peer cannot be told when the
+ * page has come, so it asks again after 0.64 ms, and while the worker is @busy waits
+ * four times as long each time: also with few retries it outlasts a disk.
+ */
+static void owe_page_nak(struct roe_qp *qp, bool busy)
+{
+	struct roe_resp *resp = &qp->resp;
+	u8 code;
+
+	resp->page_naks = busy ? min(resp->page_naks + 1, 4) : 0;
+	code = 12 + 4 * resp->page_naks;
+	roe_stat_inc(qp->dev, ROE_STAT_RNR_SENT);
+	owe_nak(resp, ROE_AETH_RNR_NAK | code);
+}
+
 static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
 	struct roe_resp *resp = &qp->resp;
 	u32 flags = roe_opcode(rx->p.opcode)->flags;
+	bool busy = resp->fault.waiting;
 	struct verdict v;
 
 	if (!in_sequence(resp, flags) || !allowed(qp, &rx->p, flags)) {
@@ -489,10 +530,12 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 		return;
 	}
 	v = execute(qp, ctx, rx, flags);
-	if (v.syndrome)
-		refuse(qp, ctx, v);
-	else
+	if (!v.syndrome)
 		accept(qp, ctx, &rx->p, flags);
+	else if (roe_fault_missed(&resp->fault))
+		owe_page_nak(qp, busy);
+	else
+		refuse(qp, ctx, v);
 }
 
 /*
@@ -655,6 +698,9 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 	}
 	v = execute(qp, ctx, rx, flags);
 	if (v.syndrome) {
+		/* a page that is not there costs the message */
+		if (roe_fault_missed(&resp->fault))
+			v = REFUSE(INV_REQ, SUCCESS);
 		uc_refuse(qp, ctx, v);
 		return;
 	}
@@ -776,7 +822,7 @@ static u8 read_opcode(const struct roe_rsrc *rs)
 	return last ? ROE_OP_READ_RESP_LAST : ROE_OP_READ_RESP_MIDDLE;
 }
 
-/* The R_Key went away after the READ was accepted. */
+/* The R_Key, or the memory, went away after the READ was accepted. */
 static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs)
 {
 	bool replay = rs->replay;
@@ -807,6 +853,18 @@ static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
 	return mr;
 }
 
+/* Its page was not there: the responses go on when it is, or never. */
+static bool read_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
+			struct roe_txb *txb)
+{
+	roe_txb_cancel(txb);
+	qp->resp.stalled = roe_fault_missed(&qp->resp.fault);
+	if (qp->resp.stalled)
+		return false;
+	read_refused(qp, ctx, rs);
+	return true;
+}
+
 static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 		      struct roe_txb *txb)
 {
@@ -814,6 +872,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 	u32 len = min(rs->len - off, qp->mtu);
 	struct roe_tx_pkt *pkt;
 	struct roe_mr *mr;
+	bool ok;
 
 	pkt = add_response(qp, txb, read_opcode(rs), len, rs->cur_psn, rs->msn);
 	if (!pkt)
@@ -826,8 +885,10 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 			read_refused(qp, ctx, rs);
 			return true;
 		}
-		roe_sge_load_mr(txb, mr, rs->va + off);
+		ok = roe_sge_load_mr(qp, txb, mr, rs->va + off, rs->len - off);
 		roe_mr_put(mr);
+		if (!ok)
+			return read_missed(qp, ctx, rs, txb);
 	}
 	if (rs->cur_psn == rs->last_psn)
 		answered(&qp->resp, rs);
@@ -870,7 +931,8 @@ static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
  * @ctx: takes notifications
  * @txb: the burst
  *
- * Return: true if the burst is full (or memory short) and more is to be sent.
+ * Return: true if the burst is full (or memory short) and more is to be sent, which
+ * does not wait for a page.
  */
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -878,6 +940,7 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 	struct roe_rsrc *rs = NULL;
 	bool ok = true;
 
+	resp->stalled = false;
 	while (ok && roe_txb_room(txb)) {
 		/* of a long READ many packets follow each other */
 		if (!rs || !rs->pending)
@@ -891,7 +954,7 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 		else
 			return false;
 	}
-	return resp->rsrc_pending || resp->ack_due;
+	return !resp->stalled && (resp->rsrc_pending || resp->ack_due);
 }
 
 ROE_EXPORT_FOR_TEST(roe_responder_emit);

@@ -7,6 +7,7 @@
 #include <rdma/restrack.h>
 #include "cq.h"
 #include "mr.h"
+#include "odp.h"
 #include "qp.h"
 #include "restrack.h"
 
@@ -115,7 +116,39 @@ int roe_restrack_mr(struct sk_buff *msg, struct ib_mr *ibmr)
 		{ "access", mr->access },
 		{ "extents", mr->nr_ext },
 		{ "valid", READ_ONCE(mr->state) == ROE_MR_VALID },
+		{ "odp", !!mr->odp },
 	};
 
 	return put(msg, items, ARRAY_SIZE(items));
+}
+
+/**
+ * roe_restrack_mr_stat() - ib_device_ops.fill_stat_mr_entry
+ * @msg: netlink message
+ * @ibmr: the MR
+ *
+ * Pages of on-demand memory, named as by other devices.
+ *
+ * Return: 0 or -EMSGSIZE.
+ */
+int roe_restrack_mr_stat(struct sk_buff *msg, struct ib_mr *ibmr)
+{
+	struct roe_odp *odp = roe_mr(ibmr)->odp;
+	struct nlattr *table;
+
+	if (!odp)
+		return 0;
+	table = nla_nest_start(msg, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
+	if (!table)
+		return -EMSGSIZE;
+	if (rdma_nl_stat_hwcounter_entry(msg, "page_faults", atomic64_read(&odp->faults)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_invalidations",
+					 atomic64_read(&odp->invalidations)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_prefetch",
+					 atomic64_read(&odp->prefetched))) {
+		nla_nest_cancel(msg, table);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(msg, table);
+	return 0;
 }

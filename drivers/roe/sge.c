@@ -5,6 +5,13 @@
  */
 #include "transport.h"
 
+/* What is still to come of a message, of which an access missed a page. */
+static void missed(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr,
+		   const struct roe_sge *sge, u32 off, bool write)
+{
+	roe_fault_miss(qp, fault, mr, sge->addr + off, sge->len - off, write);
+}
+
 /**
  * roe_sge_check() - may every element of a list be used?
  * @qp: its PD must own the keys
@@ -12,19 +19,27 @@
  * @num: elements
  * @access: IB_ACCESS_LOCAL_WRITE, or 0 to read
  *
- * Return: false if a key, range or permission is wrong (LOC_PROT_ERR).
+ * What will be written to must be there, or a response is lost on it.
+ *
+ * Return: false if a key, range or permission is wrong (LOC_PROT_ERR), or after a miss.
  */
 bool roe_sge_check(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, int access)
 {
 	for (; num; num--, sge++) {
 		struct roe_mr *mr;
+		bool ok;
 
 		if (!sge->len)
 			continue;
 		mr = roe_mr_get(qp->keys, qp->pd, sge->lkey, access, sge->addr, sge->len);
 		if (!mr)
 			return false;
+		ok = !access || roe_mr_present(mr, sge->addr, sge->len);
+		if (!ok)
+			missed(qp, &qp->req.fault, mr, sge, 0, true);
 		roe_mr_put(mr);
+		if (!ok)
+			return false;
 	}
 	return true;
 }
@@ -92,7 +107,7 @@ static u64 memo_va(const struct roe_sge_memo *memo, u32 off)
  * @dst: at least @len bytes
  * @len: bytes; @off + @len is within the message
  *
- * Return: false if a key is not valid (any more).
+ * Return: false if a key is not valid (any more), or after a miss.
  */
 bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *dst, u32 len)
 {
@@ -106,14 +121,19 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 		const struct roe_sge *sge = &wqe->sge[i];
 		u32 n = min(len, sge->len - off);
 		struct roe_mr *mr;
+		bool ok;
 
 		if (!n)
 			continue;
 		mr = roe_mr_get(qp->keys, qp->pd, sge->lkey, 0, sge->addr + off, n);
 		if (!mr)
 			return false;
-		roe_mr_read(mr, sge->addr + off, dst, n);
+		ok = roe_mr_read(mr, sge->addr + off, dst, n);
+		if (!ok)
+			missed(qp, &qp->req.fault, mr, sge, off, false);
 		roe_mr_put(mr);
+		if (!ok)
+			return false;
 		dst += n;
 		len -= n;
 	}
@@ -189,7 +209,7 @@ static bool may_stay(const struct roe_qp *qp, const struct roe_txb *txb)
  * @txb: the burst; in a direct one, or where they are copied later, the bytes stay
  *	 where they are if they can
  *
- * Return: false if a key is not valid (any more).
+ * Return: false if a key is not valid (any more), or after a miss.
  */
 bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		  struct roe_txb *txb)
@@ -220,25 +240,33 @@ void roe_sge_load_bytes(struct roe_txb *txb, const void *src)
 
 /**
  * roe_sge_load_mr() - the same from memory that the peer named
+ * @qp: owner
  * @txb: the burst
- * @mr: checked by the caller for [@va, @va + length of the packet)
+ * @mr: checked by the caller for [@va, @va + @left)
  * @va: first byte
+ * @left: of the message, at least what the packet takes, bytes
+ *
+ * Return: false after a miss.
  */
-void roe_sge_load_mr(struct roe_txb *txb, struct roe_mr *mr, u64 va)
+bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, u64 va,
+		     u32 left)
 {
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
 	if ((txb->direct || txb->later) && add_pieces(&pkt->rx, mr, va, pkt->p.len)) {
 		if (txb->direct)
 			roe_txb_in_place(txb);
-		return;
+		return true;
 	}
 	copied(txb, pkt);
-	roe_mr_read(mr, va, roe_tx_payload(pkt), pkt->p.len);
+	if (roe_mr_read(mr, va, roe_tx_payload(pkt), pkt->p.len))
+		return true;
+	roe_fault_miss(qp, &qp->resp.fault, mr, va, left, false);
+	return false;
 }
 
 /* Copy @n bytes that begin @skip bytes into the pieces to @va. */
-static void write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 skip, u32 n)
+static bool write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 skip, u32 n)
 {
 	for (; n; vec++) {
 		u32 part;
@@ -248,17 +276,19 @@ static void write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 
 			continue;
 		}
 		part = min_t(u32, n, vec->iov_len - skip);
-		roe_mr_write(mr, va, vec->iov_base + skip, part);
+		if (!roe_mr_write(mr, va, vec->iov_base + skip, part))
+			return false;
 		va += part;
 		n -= part;
 		skip = 0;
 	}
+	return true;
 }
 
-/* Scatter @len bytes over a list whose keys must belong to @pd. */
-static bool write_list(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge_memo *memo,
-		       const struct roe_sge *sge, unsigned int num, u32 off,
-		       const struct kvec *vec, u32 len)
+/* Scatter @len bytes over a list whose keys must belong to @pd, for one engine. */
+static bool write_list(struct roe_qp *qp, struct roe_fault *fault, const struct ib_pd *pd,
+		       struct roe_sge_memo *memo, const struct roe_sge *sge,
+		       unsigned int num, u32 off, const struct kvec *vec, u32 len)
 {
 	unsigned int i;
 	u32 done = 0;
@@ -270,6 +300,7 @@ static bool write_list(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge
 	for (i = find(sge, num, &off); done < len && i < num; i++, off = 0) {
 		u32 n = min(len - done, sge[i].len - off);
 		struct roe_mr *mr;
+		bool ok;
 
 		if (!n)
 			continue;
@@ -277,8 +308,12 @@ static bool write_list(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge
 				sge[i].addr + off, n);
 		if (!mr)
 			return false;
-		write_pieces(mr, sge[i].addr + off, vec, done, n);
+		ok = write_pieces(mr, sge[i].addr + off, vec, done, n);
+		if (!ok)
+			missed(qp, fault, mr, &sge[i], off, true);
 		roe_mr_put(mr);
+		if (!ok)
+			return false;
 		done += n;
 	}
 	return done == len;
@@ -293,13 +328,13 @@ static bool write_list(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge
  * @vec: pieces of the payload
  * @len: bytes; not more than the pieces hold
  *
- * Return: false if a key is not valid or the list too short.
+ * Return: false if a key is not valid or the list too short, or after a miss.
  */
 bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		   const struct kvec *vec, u32 len)
 {
-	return write_list(qp, qp->pd, memo_of(&ctx->brought, qp->sq.cons), wqe->sge, wqe->num_sge,
-			  off, vec, len);
+	return write_list(qp, &qp->req.fault, qp->pd, memo_of(&ctx->brought, qp->sq.cons),
+			  wqe->sge, wqe->num_sge, off, vec, len);
 }
 
 /**
@@ -311,7 +346,7 @@ bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe
  * @vec: pieces of the payload
  * @len: bytes; not more than the pieces hold
  *
- * Return: false if a key is not valid or the list too short.
+ * Return: false if a key is not valid or the list too short, or after a miss.
  */
 bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const struct kvec *vec,
 		     u32 len)
@@ -320,18 +355,26 @@ bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const stru
 
 	if (!off)
 		ctx->received.mr = NULL;
-	return write_list(qp, qp->srq ? qp->srq->ib.pd : qp->pd, &ctx->received, rwqe->sge,
-			  rwqe->num_sge, off, vec, len);
+	return write_list(qp, &qp->resp.fault, qp->srq ? qp->srq->ib.pd : qp->pd,
+			  &ctx->received, rwqe->sge, rwqe->num_sge, off, vec, len);
 }
 
 /**
  * roe_sge_write_mr() - place received bytes at an address the peer named
- * @mr: held by the caller for [@va, @va + @len)
+ * @qp: owner
+ * @mr: held by the caller for [@va, @va + @left)
  * @va: first byte
  * @vec: pieces of the payload
  * @len: bytes
+ * @left: of the message, at least @len
+ *
+ * Return: false after a miss.
  */
-void roe_sge_write_mr(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 len)
+bool roe_sge_write_mr(struct roe_qp *qp, struct roe_mr *mr, u64 va, const struct kvec *vec,
+		      u32 len, u32 left)
 {
-	write_pieces(mr, va, vec, 0, len);
+	if (write_pieces(mr, va, vec, 0, len))
+		return true;
+	roe_fault_miss(qp, &qp->resp.fault, mr, va, left, true);
+	return false;
 }

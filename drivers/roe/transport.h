@@ -42,6 +42,8 @@ void roe_requester_probed(struct roe_qp *qp);
 void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
 void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_pause(struct roe_qp *qp);
+void roe_requester_resume(struct roe_qp *qp);
 void roe_requester_reset(struct roe_qp *qp, u32 psn);
 
 /* completer.c: what the responses of the peer mean */
@@ -99,8 +101,10 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		  struct roe_txb *txb);
 void roe_sge_load_bytes(struct roe_txb *txb, const void *src);
-void roe_sge_load_mr(struct roe_txb *txb, struct roe_mr *mr, u64 va);
-void roe_sge_write_mr(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 len);
+bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, u64 va,
+		     u32 left);
+bool roe_sge_write_mr(struct roe_qp *qp, struct roe_mr *mr, u64 va, const struct kvec *vec,
+		      u32 len, u32 left);
 bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const struct kvec *vec,
 		     u32 len);
 bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,

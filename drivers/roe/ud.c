@@ -113,26 +113,28 @@ static void set_headers(struct roe_qp *qp, const struct roe_swqe *wqe, struct ro
 	req->wqe_psn = req->psn;
 }
 
-/* Put the packet of a WQE into the burst. False: no memory now. */
-static bool add_packet(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
+/* Put the packet of a WQE into the burst. -ENOMEM: it is lost; -EAGAIN: wait for a page. */
+static int add_packet(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
 {
 	u8 opcode = wqe->opcode == IB_WR_SEND_WITH_IMM ? ROE_OPCODE_UD_SEND_ONLY_IMM :
 							ROE_OPCODE_UD_SEND_ONLY;
 	struct roe_tx_pkt *pkt = roe_txb_add(txb, opcode, wqe->length);
 
 	if (!pkt)
-		return false;
+		return -ENOMEM;
 	if (!roe_sge_read(qp, wqe, 0, roe_tx_payload(pkt), wqe->length)) {
 		roe_txb_cancel(txb);
+		if (roe_fault_missed(&qp->req.fault))
+			return -EAGAIN;
 		wqe->status = IB_WC_LOC_PROT_ERR;
-		return true;
+		return 0;
 	}
 	set_headers(qp, wqe, &pkt->p);
 	if (!txb->ah) {
 		txb->ah = wqe->ah;
 		wqe->ah = NULL;
 	}
-	return true;
+	return 0;
 }
 
 static void retire(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
@@ -166,6 +168,7 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
 	while (qp->state == IB_QPS_RTS) {
 		struct roe_swqe *wqe;
+		int err;
 
 		/* pairs with the release in post_one() */
 		if (qp->sq.next == smp_load_acquire(&qp->sq.prod))
@@ -176,8 +179,11 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 		if (wqe->status == IB_WC_SUCCESS && !too_long(qp, wqe)) {
 			if (txb->ah && wqe->ah != txb->ah)
 				return true;
+			err = add_packet(qp, wqe, txb);
+			if (err == -EAGAIN)
+				return false;
 			/* no memory: lost, as it could have been on the wire */
-			if (!add_packet(qp, wqe, txb))
+			if (err)
 				roe_stat_inc(qp->dev, ROE_STAT_TX_DROP);
 		}
 		retire(qp, ctx, wqe);
@@ -286,12 +292,17 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 		return;
 	}
 	wc.wr_id = qp->resp.rwqe.wr_id;
-	if (qp->resp.rwqe.status != IB_WC_SUCCESS)
+	if (qp->resp.rwqe.status != IB_WC_SUCCESS) {
 		wc.status = qp->resp.rwqe.status;
-	else if (!deliver(qp, ctx, rx))
-		wc.status = IB_WC_LOC_PROT_ERR;
-	else
+	} else if (deliver(qp, ctx, rx)) {
 		fill_wc(&wc, rx);
+	} else if (roe_fault_missed(&qp->resp.fault)) {
+		/* lost, but the next one finds the page */
+		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+		return;
+	} else {
+		wc.status = IB_WC_LOC_PROT_ERR;
+	}
 	qp->resp.rwqe_valid = false;
 	roe_complete_recv(qp, ctx, &wc, rx->p.se);
 	/* a local error in the RQ ends the QP (IBTA 10.3.1.7) */

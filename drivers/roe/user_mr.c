@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 #include "device.h"
 #include "mr.h"
+#include "odp.h"
 
 /*
  * HUGETLB is a promise about the memory that needs no belief, relaxed ordering
@@ -19,7 +20,7 @@
 	(IB_ACCESS_LOCAL_WRITE | ROE_MR_REMOTE_ACCESS |			\
 	 IB_ACCESS_MW_BIND | IB_ZERO_BASED | IB_ACCESS_HUGETLB |	\
 	 IB_ACCESS_FLUSH_GLOBAL | IB_ACCESS_FLUSH_PERSISTENT |		\
-	 IB_ACCESS_OPTIONAL)
+	 IB_ACCESS_ON_DEMAND | IB_ACCESS_OPTIONAL)
 
 /* Large MRs have large tables: no WARN for a size that a user chose. */
 static int alloc_extents(struct roe_mr *mr, u32 max_ext)
@@ -66,6 +67,8 @@ struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext
  */
 void roe_mr_free(struct roe_mr *mr)
 {
+	if (mr->odp)
+		roe_odp_detach(mr);
 	if (mr->dmabuf)
 		roe_dmabuf_put(mr->dmabuf, mr->vaddr);
 	ib_umem_release(mr->umem);
@@ -137,18 +140,20 @@ static int pin_user(struct roe_mr *mr, u64 start)
 static struct roe_mr *make_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 				int access)
 {
+	bool odp = length && access & IB_ACCESS_ON_DEMAND;
 	struct roe_mr *mr;
 	u64 end;
 	int err;
 
-	if (access & ~USER_ACCESS)
+	/* a window borrows the extents of its MR */
+	if (access & ~USER_ACCESS || (odp && access & IB_ACCESS_MW_BIND))
 		return ERR_PTR(-EOPNOTSUPP);
 	if (access & IB_ZERO_BASED)
 		iova = 0;
 	if (check_add_overflow(iova, length, &end))
 		return ERR_PTR(-EINVAL);
 
-	mr = roe_mr_alloc(pd, ROE_MR_USER, 0);
+	mr = roe_mr_alloc(pd, odp ? ROE_MR_ODP : ROE_MR_USER, 0);
 	if (IS_ERR(mr))
 		return mr;
 	mr->access = access;
@@ -157,7 +162,10 @@ static struct roe_mr *make_user(struct ib_pd *pd, u64 start, u64 length, u64 iov
 	mr->ib.iova = iova;
 	mr->ib.length = length;
 
-	err = length ? pin_user(mr, start) : 0;
+	if (odp)
+		err = roe_odp_attach(mr, start);
+	else
+		err = length ? pin_user(mr, start) : 0;
 	if (err) {
 		roe_mr_free(mr);
 		return ERR_PTR(err);
@@ -245,7 +253,8 @@ static void succeed(struct roe_mr *mr, struct roe_mr *next, bool memory)
  *
  * The keys change: what a peer was told was about the MR as it was.
  *
- * Return: NULL, or an ERR_PTR(): -EBUSY while windows are bound to it.
+ * Return: NULL, or an ERR_PTR(): -EBUSY while windows are bound to it, -EOPNOTSUPP
+ * for memory that is not pinned.
  */
 struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 length,
 				u64 iova, int access, struct ib_pd *pd,
@@ -254,7 +263,8 @@ struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	struct roe_mr *mr = roe_mr(ibmr);
 	struct roe_mr *next;
 
-	if (mr->type != ROE_MR_USER || mr->dmabuf)
+	if (mr->type != ROE_MR_USER || mr->dmabuf ||
+	    (flags & IB_MR_REREG_ACCESS && access & IB_ACCESS_ON_DEMAND))
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_PD))
 		pd = mr->ib.pd;

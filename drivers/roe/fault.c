@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * QPs that wait for pages: from the miss to the worker and back. See fault.h.
+ *
+ * A request holds the table of pages but not the QP: a page may take as long as
+ * the process wants (userfaultfd), and neither dereg nor destroy wait for that.
+ * So the worker knows a QP by number and id, and its engine by the number of the
+ * request, and looks both up when it is done.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+#include "fault.h"
+#include "odp.h"
+#include "post.h"
+#include "qp_state.h"
+#include "transport.h"
+
+static struct workqueue_struct *fault_wq;
+
+struct request {
+	struct work_struct	work;
+	struct roe_odp		*odp;
+	u64			addr, len;
+	bool			write;
+	bool			responder;	/* whose engine waits */
+	u32			qpn, seq;
+	u64			qp_id;
+};
+
+int roe_fault_init(void)
+{
+	/* works wait for memory, so none of them may be needed to free some */
+	fault_wq = alloc_workqueue("roe_fault", WQ_UNBOUND, 0);
+	return fault_wq ? 0 : -ENOMEM;
+}
+
+void roe_fault_exit(void)
+{
+	destroy_workqueue(fault_wq);
+}
+
+/**
+ * roe_fault_queue - have something done that waits for pages
+ * @work: runs in process context
+ */
+void roe_fault_queue(struct work_struct *work)
+{
+	queue_work(fault_wq, work);
+}
+
+/**
+ * roe_fault_done - a page is there, or cannot be had: go on
+ * @qp: qp->lock held
+ * @fault: one of its engines, waiting
+ * @err: 0 or a negative errno, with which the access will fail when it is repeated
+ */
+void roe_fault_done(struct roe_qp *qp, struct roe_fault *fault, int err)
+{
+	fault->waiting = false;
+	/* these say: once more */
+	fault->failed = err && err != -EAGAIN && err != -ENOMEM;
+	if (fault == &qp->req.fault)
+		roe_requester_resume(qp);
+}
+
+ROE_EXPORT_FOR_TEST(roe_fault_done);
+
+static void resume(const struct request *r, int err)
+{
+	struct roe_fault *fault;
+	struct roe_ctx ctx;
+	struct roe_qp *qp;
+
+	rcu_read_lock();
+	qp = roe_qp_lookup(r->qpn);
+	if (qp && qp->id == r->qp_id) {
+		fault = r->responder ? &qp->resp.fault : &qp->req.fault;
+		roe_qp_begin(qp, &ctx);
+		if (fault->waiting && fault->seq == r->seq)
+			roe_fault_done(qp, fault, err);
+		roe_qp_end(qp, &ctx);
+	}
+	rcu_read_unlock();
+}
+
+static void run(struct work_struct *work)
+{
+	struct request *r = container_of(work, struct request, work);
+	long n;
+
+	n = roe_odp_fault(r->odp, r->addr, r->len, r->write ? FOLL_WRITE : 0);
+	atomic64_add(max(n, 0L), &r->odp->faults);
+	resume(r, min(n, 0L));
+	roe_odp_put(r->odp);
+	kfree(r);
+}
+
+/* Under way to a worker, or false without memory. */
+static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *odp, u64 addr,
+		  u64 len)
+{
+	struct request *r;
+
+	/* KUnit is its own worker */
+	if (!odp->notifier.mm)
+		return true;
+	r = kmalloc(sizeof(*r), GFP_ATOMIC | __GFP_NOWARN);
+	if (!r)
+		return false;
+	INIT_WORK(&r->work, run);
+	refcount_inc(&odp->refs);
+	r->odp = odp;
+	r->addr = addr;
+	r->len = min_t(u64, len, ROE_ODP_AHEAD);
+	r->write = fault->write;
+	r->responder = fault == &qp->resp.fault;
+	r->qpn = qp->qpn;
+	r->qp_id = qp->id;
+	r->seq = fault->seq;
+	roe_fault_queue(&r->work);
+	return true;
+}
+
+/**
+ * roe_fault_miss - an access found a page missing
+ * @qp: qp->lock held
+ * @fault: engine that made it
+ * @mr: held; one that is not on demand misses nothing
+ * @va: first byte that was to be accessed
+ * @len: bytes from there on that will be, all of them in @mr, not 0
+ * @write: they will be written to
+ *
+ * Afterwards roe_fault_missed() tells what the failure means.
+ */
+void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr, u64 va,
+		    u64 len, bool write)
+{
+	struct roe_odp *odp = mr->odp;
+	u64 addr, end, page;
+
+	fault->missed = odp;
+	if (!odp || fault->waiting)
+		return;
+	addr = va - mr->iova + mr->base;
+	end = addr + len;
+	addr = min(roe_odp_missing(odp, addr, len, write), end - 1);
+	page = addr >> PAGE_SHIFT;
+	if (fault->failed && fault->odp == odp->id && fault->page == page &&
+	    fault->write == write) {
+		fault->failed = false;
+		fault->missed = false;
+		return;
+	}
+	fault->failed = false;
+	fault->write = write;
+	fault->odp = odp->id;
+	fault->page = page;
+	fault->seq = ++qp->fault_seq;
+	fault->waiting = start(qp, fault, odp, addr, end - addr);
+	/* nobody comes back to it otherwise */
+	if (!fault->waiting)
+		roe_qp_defer(qp);
+}
+
+ROE_EXPORT_FOR_TEST(roe_fault_miss);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * A QP whose next step needs a page that is not there (on-demand paging).
+ *
+ * Nobody sleeps under qp->lock: the access fails, roe_fault_miss() has a worker
+ * bring the page, and the engine stops as if something else were in its way. The
+ * requester sends nothing from there on, the responder answers RNR NAK or holds
+ * back its responses. The worker looks the QP up again and lets it go on. So the
+ * step is repeated from its beginning, and finds the page, or another miss, or an
+ * error: a page that could not be had is remembered until it is asked for again.
+ */
+#ifndef ROE_FAULT_H
+#define ROE_FAULT_H
+
+#include <linux/types.h>
+
+struct roe_mr;
+struct roe_qp;
+struct work_struct;
+
+/* Of one engine of a QP; qp->lock. */
+struct roe_fault {
+	bool	waiting;	/* a worker is bringing a page */
+	bool	missed;		/* the last access failed only for now */
+	bool	failed;		/* this page cannot be had: */
+	bool	write;
+	u64	odp;		/* roe_odp.id */
+	u64	page;		/* address / PAGE_SIZE */
+	u32	seq;		/* of the request that is under way */
+};
+
+/* Why an access failed: true once after a miss that ends, false for good. */
+static inline bool roe_fault_missed(struct roe_fault *fault)
+{
+	bool missed = fault->missed;
+
+	fault->missed = false;
+	return missed;
+}
+
+void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr, u64 va,
+		    u64 len, bool write);
+void roe_fault_done(struct roe_qp *qp, struct roe_fault *fault, int err);
+void roe_fault_queue(struct work_struct *work);
+
+int roe_fault_init(void);
+void roe_fault_exit(void);
+
+#endif /* ROE_FAULT_H */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * On-demand paging: memory of a process that is not pinned.
+ *
+ * The pages of a region that are known are in a table, by user address. They come
+ * when an access misses them (roe_odp_fault(), may sleep) and go when the process
+ * or the kernel changes the mapping: the mmu notifier takes them back and waits
+ * for the accesses at work before the page may change hands. No page is referenced
+ * meanwhile: what is in the table is mapped in the process.
+ *
+ * The order that makes it safe: an access counts itself in (roe_mr_get()), then
+ * reads the table; who takes a page back clears the table, then waits for the
+ * count. At least one of them sees the other.
+ *
+ * odp.c is the table, odp_user.c its ways to the process.
+ */
+#ifndef ROE_ODP_H
+#define ROE_ODP_H
+
+#include <linux/mmu_notifier.h>
+#include <linux/refcount.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+
+struct page;
+struct roe_mr;
+
+/* Most bytes that one miss of a QP brings in ahead: the rest of its message up to this. */
+#define ROE_ODP_AHEAD	(1024 * PAGE_SIZE)
+/* Pages brought or taken back under one hold of the lock. */
+#define ROE_ODP_BATCH	32
+
+struct roe_odp {
+	struct mmu_interval_notifier	notifier;	/* all zero in KUnit */
+	struct xarray	pages;		/* address / PAGE_SIZE -> page, rights; xa_lock_bh */
+	refcount_t	refs;		/* the MR, each worker */
+	struct roe_mr	*mr;		/* counts accesses; NULL: deregistered; xa_lock */
+	bool		closed;		/* no new access: roe_odp_take() waits too long */
+	u64		id;		/* never used again */
+	atomic64_t	faults, invalidations, prefetched;	/* pages */
+};
+
+/* odp.c */
+void roe_odp_init(struct roe_odp *odp);
+void *roe_odp_find(struct roe_odp *odp, u64 addr, bool write);
+u64 roe_odp_missing(struct roe_odp *odp, u64 addr, u64 len, bool write);
+int roe_odp_set(struct roe_odp *odp, unsigned long index, struct page *page, bool write);
+unsigned int roe_odp_take(struct roe_odp *odp, unsigned long first, unsigned long last,
+			  struct page **written, unsigned int *nwritten);
+
+/* odp_user.c */
+#if IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING)
+int roe_odp_attach(struct roe_mr *mr, u64 start);
+void roe_odp_detach(struct roe_mr *mr);
+long roe_odp_fault(struct roe_odp *odp, u64 addr, u64 len, unsigned int gup_flags);
+void roe_odp_put(struct roe_odp *odp);
+void roe_odp_caps(struct ib_device_attr *attr);
+int roe_odp_advise(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
+		   struct ib_sge *sge, u32 num_sge, struct uverbs_attr_bundle *attrs);
+#else
+static inline int roe_odp_attach(struct roe_mr *mr, u64 start)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline void roe_odp_detach(struct roe_mr *mr)
+{
+}
+
+static inline long roe_odp_fault(struct roe_odp *odp, u64 addr, u64 len,
+				 unsigned int gup_flags)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline void roe_odp_put(struct roe_odp *odp)
+{
+}
+
+static inline void roe_odp_caps(struct ib_device_attr *attr)
+{
+}
+
+#define roe_odp_advise	NULL
+#endif
+
+#endif /* ROE_ODP_H */

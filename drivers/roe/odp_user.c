@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * On-demand paging: from the process to the table and back (odp.h), and the verbs.
+ *
+ * Pages are found by get_user_pages_remote(), which refuses what the kernel must
+ * not touch (secret memory has no kernel mapping at all), and not kept: the mmu
+ * notifier tells when the mapping changes, and whether it did while we looked.
+ */
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/pagemap.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include "device.h"
+#include "fault.h"
+#include "mr.h"
+#include "odp.h"
+
+/* Times to look again when the mapping changed meanwhile. */
+#define TRIES	32
+
+/* --- pages leave --- */
+
+static void drop(struct page **pages, unsigned int n, bool locked_by_others)
+{
+	for (; n; n--, pages++) {
+		/* a write that the page table entry does not know of */
+		if (locked_by_others)
+			folio_mark_dirty(page_folio(*pages));
+		else
+			set_page_dirty_lock(*pages);
+		put_page(*pages);
+	}
+}
+
+/* The mapping changes. Locks of others are held, so nothing here sleeps or allocates. */
+static bool invalidate(struct mmu_interval_notifier *notifier,
+		       const struct mmu_notifier_range *range, unsigned long seq)
+{
+	struct roe_odp *odp = container_of(notifier, struct roe_odp, notifier);
+	unsigned long first = range->start >> PAGE_SHIFT;
+	unsigned long last = (range->end - 1) >> PAGE_SHIFT;
+	struct page *written[ROE_ODP_BATCH];
+	unsigned int n, nwritten;
+
+	do {
+		xa_lock_bh(&odp->pages);
+		mmu_interval_set_seq(notifier, seq);
+		n = roe_odp_take(odp, first, last, written, &nwritten);
+		xa_unlock_bh(&odp->pages);
+		drop(written, nwritten, true);
+		atomic64_add(n, &odp->invalidations);
+	} while (n == ROE_ODP_BATCH);
+	return true;
+}
+
+static const struct mmu_interval_notifier_ops notifier_ops = {
+	.invalidate = invalidate,
+};
+
+/* Nobody else has it; what is mapped is still told to invalidate(). */
+static void destroy(struct roe_odp *odp)
+{
+	struct page *written[ROE_ODP_BATCH];
+	unsigned int n, nwritten;
+
+	do {
+		xa_lock_bh(&odp->pages);
+		n = roe_odp_take(odp, 0, ULONG_MAX, written, &nwritten);
+		xa_unlock_bh(&odp->pages);
+		drop(written, nwritten, false);
+		cond_resched();
+	} while (n == ROE_ODP_BATCH);
+	mmu_interval_notifier_remove(&odp->notifier);
+	xa_destroy(&odp->pages);
+	kfree(odp);
+}
+
+/**
+ * roe_odp_put - give a reference back
+ * @odp: freed with the last one
+ *
+ * Context: process, may sleep.
+ */
+void roe_odp_put(struct roe_odp *odp)
+{
+	if (refcount_dec_and_test(&odp->refs))
+		destroy(odp);
+}
+
+/* --- pages come --- */
+
+/* Pages from @first on, of at most @n that are mapped now. */
+static long get_pages(struct mm_struct *mm, unsigned long first, unsigned long n,
+		      unsigned int gup_flags, struct page **pages)
+{
+	int locked = 1;
+	long got;
+
+	mmap_read_lock(mm);
+	got = roe_compat_get_user_pages_remote(mm, first << PAGE_SHIFT, n, gup_flags, pages,
+					       &locked);
+	if (locked)
+		mmap_read_unlock(mm);
+	return got ?: -EFAULT;
+}
+
+/* Returns how many are known now, -EAGAIN if the mapping changed. */
+static long publish(struct roe_odp *odp, unsigned long first, struct page **pages, long n,
+		    bool write, unsigned long seq)
+{
+	long i, err = -EAGAIN;
+
+	xa_lock_bh(&odp->pages);
+	for (i = 0; i < n && !mmu_interval_read_retry(&odp->notifier, seq); i++) {
+		err = roe_odp_set(odp, first + i, pages[i], write);
+		if (err)
+			break;
+	}
+	xa_unlock_bh(&odp->pages);
+	return i ?: err;
+}
+
+static long fault_batch(struct roe_odp *odp, unsigned long first, unsigned long n,
+			unsigned int gup_flags)
+{
+	struct page *pages[ROE_ODP_BATCH];
+	unsigned int tries = TRIES;
+	unsigned long seq;
+	long got, done;
+
+	do {
+		seq = mmu_interval_read_begin(&odp->notifier);
+		got = get_pages(odp->notifier.mm, first, min_t(unsigned long, n, ROE_ODP_BATCH),
+				gup_flags, pages);
+		if (got < 0)
+			return got;
+		done = publish(odp, first, pages, got, gup_flags & FOLL_WRITE, seq);
+		while (got)
+			put_page(pages[--got]);
+	} while (done == -EAGAIN && --tries);
+	return done;
+}
+
+/**
+ * roe_odp_fault - make pages of a range known
+ * @odp: a reference is held
+ * @addr: user address
+ * @len: bytes, not 0; [@addr, @addr + @len) does not wrap
+ * @gup_flags: FOLL_WRITE: to be written to; FOLL_NOFAULT: only what is mapped
+ *
+ * Context: process or worker, may sleep, no lock of the process's memory held.
+ * Return: pages known from @addr on, perhaps fewer than asked for, or if not even
+ * the first a negative errno: -EAGAIN, -ENOMEM: ask again.
+ */
+long roe_odp_fault(struct roe_odp *odp, u64 addr, u64 len, unsigned int gup_flags)
+{
+	unsigned long first = addr >> PAGE_SHIFT, last = (addr + len - 1) >> PAGE_SHIFT;
+	struct mm_struct *mm = odp->notifier.mm;
+	unsigned long at = first;
+	long n = 0;
+
+	if (!mmget_not_zero(mm))
+		return -EFAULT;
+	while (at <= last && !fatal_signal_pending(current)) {
+		n = fault_batch(odp, at, last - at + 1, gup_flags);
+		if (n <= 0)
+			break;
+		at += n;
+		cond_resched();
+	}
+	mmput(mm);
+	return at > first ? at - first : n ?: -EINTR;
+}
+
+/* --- verbs --- */
+
+/**
+ * roe_odp_attach - an MR of memory that is not pinned
+ * @mr: type ROE_MR_ODP, not published; length not 0
+ * @start: address in the process; 0 with a length of 2^64 - 1 is all of it
+ *
+ * Return: 0 or a negative errno.
+ */
+int roe_odp_attach(struct roe_mr *mr, u64 start)
+{
+	unsigned long first = start & PAGE_MASK;
+	struct roe_odp *odp;
+	u64 end;
+	int err;
+
+	if (check_add_overflow(start, mr->length, &end) ||
+	    (end > PAGE_MASK && (start || mr->length != U64_MAX)))
+		return -EINVAL;
+	odp = kzalloc(sizeof(*odp), GFP_KERNEL_ACCOUNT);
+	if (!odp)
+		return -ENOMEM;
+	roe_odp_init(odp);
+	odp->mr = mr;
+	end = end > PAGE_MASK ? end : PAGE_ALIGN(end);
+	err = mmu_interval_notifier_insert(&odp->notifier, current->mm, first, end - first,
+					   &notifier_ops);
+	if (err) {
+		kfree(odp);
+		return err;
+	}
+	mr->odp = odp;
+	mr->base = start;
+	return 0;
+}
+
+/**
+ * roe_odp_detach - an MR lets go of its memory
+ * @mr: no access is left
+ *
+ * Context: process, may sleep, but not for a worker that waits for a page.
+ */
+void roe_odp_detach(struct roe_mr *mr)
+{
+	struct roe_odp *odp = mr->odp;
+
+	xa_lock_bh(&odp->pages);
+	odp->mr = NULL;
+	xa_unlock_bh(&odp->pages);
+	roe_odp_put(odp);
+}
+
+/**
+ * roe_odp_caps - what the device says of on-demand paging
+ * @attr: completed
+ *
+ * A datagram that arrives for a page that is not there is lost, as with other devices
+ * that do not offer it.
+ */
+void roe_odp_caps(struct ib_device_attr *attr)
+{
+	struct ib_odp_caps *caps = &attr->odp_caps;
+
+	attr->kernel_cap_flags |= IBK_ON_DEMAND_PAGING;
+	caps->general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
+	caps->per_transport_caps.rc_odp_caps = IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
+					       IB_ODP_SUPPORT_WRITE | IB_ODP_SUPPORT_READ |
+					       IB_ODP_SUPPORT_ATOMIC |
+					       IB_ODP_SUPPORT_SRQ_RECV;
+	caps->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND;
+	caps->per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
+}
+
+/* One range that the user wants to have. */
+struct prefetch {
+	struct work_struct	work;
+	struct roe_odp		*odp;
+	u64			addr, len;
+	unsigned int		gup_flags;
+};
+
+/* Memory of an SGE, with a reference. */
+static int find(struct ib_pd *pd, const struct ib_sge *sge, struct prefetch *p)
+{
+	bool write = p->gup_flags & FOLL_WRITE;
+	struct roe_mr *mr;
+	int err = -EFAULT;
+
+	rcu_read_lock_bh();
+	mr = roe_mr_get(&roe_dev(pd->device)->keys, pd, sge->lkey,
+			write ? IB_ACCESS_LOCAL_WRITE : 0, sge->addr, sge->length);
+	if (mr && mr->odp) {
+		refcount_inc(&mr->odp->refs);
+		p->odp = mr->odp;
+		p->addr = sge->addr - mr->iova + mr->base;
+		p->len = sge->length;
+		err = 0;
+	}
+	if (mr)
+		roe_mr_put(mr);
+	rcu_read_unlock_bh();
+	return err;
+}
+
+static int fetch(struct prefetch *p)
+{
+	bool skip = p->gup_flags & FOLL_NOFAULT;
+	u64 len = p->len, addr = p->addr;
+	long n;
+
+	while (len) {
+		u64 bytes;
+
+		n = roe_odp_fault(p->odp, addr, len, p->gup_flags);
+		if (n == -EINTR || (n < 0 && !skip))
+			return n;
+		atomic64_add(max(n, 0L), &p->odp->prefetched);
+		/* what is not mapped stays so */
+		bytes = max(n, 1L) * PAGE_SIZE - offset_in_page(addr);
+		if (bytes >= len)
+			return 0;
+		addr += bytes;
+		len -= bytes;
+	}
+	return 0;
+}
+
+static void fetch_work(struct work_struct *work)
+{
+	struct prefetch *p = container_of(work, struct prefetch, work);
+
+	fetch(p);
+	roe_odp_put(p->odp);
+	kfree(p);
+}
+
+static int fetch_later(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gup_flags)
+{
+	struct prefetch *p = kzalloc(sizeof(*p), GFP_KERNEL);
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	p->gup_flags = gup_flags;
+	err = find(pd, sge, p);
+	if (err) {
+		kfree(p);
+		return err;
+	}
+	INIT_WORK(&p->work, fetch_work);
+	roe_fault_queue(&p->work);
+	return 0;
+}
+
+static int fetch_now(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gup_flags)
+{
+	struct prefetch p = { .gup_flags = gup_flags };
+	int err;
+
+	err = find(pd, sge, &p);
+	if (err)
+		return err;
+	err = fetch(&p);
+	roe_odp_put(p.odp);
+	return err;
+}
+
+/**
+ * roe_odp_advise - the advise_mr verb: pages wanted soon
+ * @pd: of the keys
+ * @advice: IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH and its kin
+ * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: return when they are there
+ * @sge: ranges
+ * @num_sge: how many
+ * @attrs: not used
+ *
+ * Return: 0; -EFAULT for a key, right or range that is wrong, or that no page is
+ * mapped to; -EOPNOTSUPP for another advice.
+ */
+int roe_odp_advise(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
+		   struct ib_sge *sge, u32 num_sge, struct uverbs_attr_bundle *attrs)
+{
+	static const unsigned int gup_flags[] = {
+		[IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH] = 0,
+		[IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE] = FOLL_WRITE,
+		[IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT] = FOLL_NOFAULT,
+	};
+	int err = 0;
+
+	if (advice >= ARRAY_SIZE(gup_flags))
+		return -EOPNOTSUPP;
+	for (; num_sge && !err; num_sge--, sge++) {
+		if (flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH)
+			err = fetch_now(pd, sge, gup_flags[advice]);
+		else
+			err = fetch_later(pd, sge, gup_flags[advice]);
+	}
+	return err;
+}
