@@ -2,7 +2,9 @@
 /*
  * Harness of the protocol suites: see sim.h.
  */
+#include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 #include "../drivers/roe/direct.h"
 #include "../drivers/roe/early.h"
 #include "sim.h"
@@ -122,6 +124,8 @@ static void destroy_side(struct sim_side *side)
 		roe_cq_exit(&side->rcq);
 	if (side->mr.keys)
 		roe_mr_unpublish(&side->mr);
+	if (side->mr.odp)
+		xa_destroy(&side->odp.pages);
 	if (side->fast.keys)
 		roe_mr_unpublish(&side->fast);
 	if (side->src)
@@ -246,6 +250,8 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->dup = 0;
 	sim->delay = 0;
 	sim->direct = 0;
+	sim->evict = 0;
+	sim->page_err = 0;
 	sim->lazy = false;
 	sim->forget = false;
 	sim->lost = 0;
@@ -557,6 +563,92 @@ static bool pass_time(struct sim *sim)
 	return true;
 }
 
+/* --- on-demand memory -------------------------------------------------------- */
+
+static unsigned long first_page(const struct sim_side *side)
+{
+	return (uintptr_t)side->src >> PAGE_SHIFT;
+}
+
+#define SIM_PAGES	(4 * SIM_REGION / PAGE_SIZE + 1)
+
+static void page_out(struct sim_side *side, unsigned long first, unsigned long last)
+{
+	struct page *written[ROE_ODP_BATCH];
+	unsigned int n, nwritten;
+
+	do {
+		xa_lock_bh(&side->odp.pages);
+		n = roe_odp_take(&side->odp, first, last, written, &nwritten);
+		xa_unlock_bh(&side->odp.pages);
+		while (nwritten)
+			put_page(written[--nwritten]);
+	} while (n == ROE_ODP_BATCH);
+}
+
+static void page_in(struct sim_side *side, unsigned long index, bool write)
+{
+	void *addr = (void *)(index << PAGE_SHIFT);
+	struct page *page = is_vmalloc_addr(addr) ? vmalloc_to_page(addr) : virt_to_page(addr);
+
+	xa_lock_bh(&side->odp.pages);
+	roe_odp_set(&side->odp, index, page, write);
+	xa_unlock_bh(&side->odp.pages);
+}
+
+static void set_on_demand(struct sim_side *side)
+{
+	roe_odp_init(&side->odp);
+	side->odp.mr = &side->mr;
+	side->mr.odp = &side->odp;
+	side->mr.base = side->mr.iova;
+	side->mr.type = ROE_MR_ODP;
+}
+
+void sim_on_demand(struct sim *sim)
+{
+	set_on_demand(&sim->side[0]);
+	set_on_demand(&sim->side[1]);
+}
+
+static void evict(struct sim *sim)
+{
+	struct sim_side *side = &sim->side[random_below(sim, 2)];
+	unsigned long at = first_page(side) + random_below(sim, SIM_PAGES);
+
+	if (random_below(sim, 4))
+		page_out(side, at, at);
+	else
+		page_out(side, 0, ULONG_MAX);
+}
+
+/* What a worker does; as if it took no time. */
+static bool serve(struct sim *sim, unsigned int i, struct roe_fault *fault)
+{
+	struct roe_ctx ctx;
+
+	if (!fault->waiting)
+		return false;
+	if (!sim->page_err)
+		page_in(&sim->side[i], fault->page, fault->write);
+	begin(sim, i, &ctx);
+	roe_fault_done(sim->side[i].qp, fault, sim->page_err);
+	end(sim, i, &ctx);
+	return true;
+}
+
+static bool serve_faults(struct sim *sim)
+{
+	bool any = false;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		any |= serve(sim, i, &sim->side[i].qp->req.fault);
+		any |= serve(sim, i, &sim->side[i].qp->resp.fault);
+	}
+	return any;
+}
+
 bool sim_run(struct sim *sim)
 {
 	unsigned int step;
@@ -565,6 +657,8 @@ bool sim_run(struct sim *sim)
 		struct sim_pkt *pkt;
 		bool moved = false;
 
+		if (happens(sim, sim->evict))
+			evict(sim);
 		if (!sim->lazy || list_empty(&sim->wire) || !random_below(sim, 4)) {
 			moved = sim_emit(sim, 0);
 			moved |= sim_emit(sim, 1);
@@ -574,9 +668,11 @@ bool sim_run(struct sim *sim)
 			sim->now = max(sim->now, pkt->at);
 			sim_receive(sim, pkt->to, &pkt->rx);
 			sim_put(sim, pkt);
+			if (sim->side[0].mr.odp && !random_below(sim, 8))
+				serve_faults(sim);
 		} else if (sim->nheld) {
 			release(sim);
-		} else if (!moved && !pass_time(sim)) {
+		} else if (!moved && !serve_faults(sim) && !pass_time(sim)) {
 			/* what went directly left nothing on the wire, but had an answer */
 			return true;
 		}

@@ -11,6 +11,7 @@
 #include <kunit/test.h>
 #include <linux/list.h>
 #include <linux/prandom.h>
+#include "../drivers/roe/odp.h"
 #include "../drivers/roe/transport.h"
 
 #define SIM_MTU		256
@@ -52,6 +53,7 @@ struct sim_side {
 	struct roe_keys	keys;
 	struct roe_mr	mr, fast;
 	struct roe_extent ext, fast_ext;
+	struct roe_odp	odp;			/* of mr, once it is on demand */
 	bool		use_fast;		/* REG_MR posted: send from there */
 	/* SIM_REGION bytes each: sent, written by the peer, received, read */
 	u8		*src, *dst, *rcv, *got;
@@ -81,6 +83,9 @@ struct sim {
 	bool		lazy;		/* several packets arrive before an answer leaves */
 	u64		lost, late;	/* bit n: the n-th packet of side 0 */
 	bool		forget;		/* responders keep nothing that comes before its turn */
+	/* on demand: percent of steps in which a page goes, and answer to who waits for one */
+	u32		evict;
+	int		page_err;
 	/* script: the first packets of one direction */
 	bool		scripted;
 	unsigned int	dir, nheld, limit;	/* limit: packets it plays with */
@@ -101,6 +106,9 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1);
 bool sim_script(struct sim *sim, unsigned int n, u32 fates, u32 perm);
 u32 sim_fates(unsigned int n);
 u32 sim_orders(unsigned int n);
+
+/* The memory of both sides is on demand from now on, and no page of it is there. */
+void sim_on_demand(struct sim *sim);
 
 /* Post a work request of side @i about its message number wrs++. */
 void sim_post(struct sim *sim, unsigned int i, enum ib_wr_opcode op, u32 len, int flags);

@@ -17,7 +17,7 @@ EXPLAINED='XRCD? .*not supported|XRC SRQ
 Device memory is not supported
 dmabuf|dma-buf|DMABUF|renderD128
 Rereg MR is not supported
-ODP|on demand|ondemand|On-Demand
+Advise MR with flags
 Parent Domain
 Raw Packet QP|Create QP type 8|Create RAW
 Importing|import

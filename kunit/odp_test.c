@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * On-demand memory: the table of pages, and two QPs (sim.h) whose pages go at any
+ * moment and come when somebody waits for them. Whatever happened: data right,
+ * completions exactly once and in order, atomics executed once.
+ */
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include "sim.h"
+
+#define RUNS	400
+#define SIG	IB_SEND_SIGNALED
+
+static int setup(struct kunit *test)
+{
+	struct sim *sim = sim_create(test);
+
+	if (!sim)
+		return -ENOMEM;
+	sim_on_demand(sim);
+	test->priv = sim;
+	return 0;
+}
+
+static void teardown(struct kunit *test)
+{
+	if (test->priv)
+		sim_destroy(test->priv);
+}
+
+static u32 below(struct sim *sim, u32 n)
+{
+	return prandom_u32_state(&sim->rnd) % n;
+}
+
+/* --- the table --- */
+
+static int set(struct roe_odp *odp, unsigned long index, struct page *page, bool write)
+{
+	int err;
+
+	xa_lock_bh(&odp->pages);
+	err = roe_odp_set(odp, index, page, write);
+	xa_unlock_bh(&odp->pages);
+	return err;
+}
+
+static unsigned int take(struct roe_odp *odp, unsigned long first, unsigned long last,
+			 unsigned int *nwritten)
+{
+	struct page *written[ROE_ODP_BATCH];
+	unsigned int n, i;
+
+	xa_lock_bh(&odp->pages);
+	n = roe_odp_take(odp, first, last, written, nwritten);
+	xa_unlock_bh(&odp->pages);
+	for (i = 0; i < *nwritten; i++)
+		put_page(written[i]);
+	return n;
+}
+
+static void odp_table(struct kunit *test)
+{
+	struct page *page = alloc_page(GFP_KERNEL), *other = alloc_page(GFP_KERNEL);
+	const u64 addr = 0x7fff00003000ull;
+	const unsigned long index = addr >> PAGE_SHIFT;
+	struct roe_odp odp = { 0 };
+	unsigned int nwritten, i;
+
+	KUNIT_ASSERT_TRUE(test, page && other);
+	roe_odp_init(&odp);
+	KUNIT_EXPECT_NULL(test, roe_odp_find(&odp, addr, false));
+	KUNIT_EXPECT_EQ(test, roe_odp_missing(&odp, addr + 1, 8, false), addr + 1);
+	KUNIT_EXPECT_EQ(test, set(&odp, index, page, false), 0);
+	KUNIT_EXPECT_PTR_EQ(test, roe_odp_find(&odp, addr + 5, false), page_address(page) + 5);
+	KUNIT_EXPECT_NULL(test, roe_odp_find(&odp, addr, true));
+	KUNIT_EXPECT_EQ(test, roe_odp_missing(&odp, addr + 1, 8, true), addr + 1);
+	/* to be written to as well, and it stays so */
+	KUNIT_EXPECT_EQ(test, set(&odp, index, page, true), 0);
+	KUNIT_EXPECT_EQ(test, set(&odp, index, page, false), 0);
+	KUNIT_EXPECT_PTR_EQ(test, roe_odp_find(&odp, addr, true), page_address(page));
+	/* the next page is what is missing of a range over both */
+	KUNIT_EXPECT_EQ(test, roe_odp_missing(&odp, addr + 1, PAGE_SIZE - 1, true),
+			addr + PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, roe_odp_missing(&odp, addr + 1, PAGE_SIZE, true),
+			addr + PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, set(&odp, index + 1, other, false), 0);
+	KUNIT_EXPECT_EQ(test, roe_odp_missing(&odp, addr + 1, PAGE_SIZE, false),
+			addr + 1 + PAGE_SIZE);
+	/* neighbours stay, only what was written to is reported */
+	KUNIT_EXPECT_EQ(test, take(&odp, index + 1, index + 1, &nwritten), 1);
+	KUNIT_EXPECT_EQ(test, nwritten, 0);
+	KUNIT_EXPECT_EQ(test, take(&odp, index + 1, ULONG_MAX, &nwritten), 0);
+	KUNIT_EXPECT_NOT_NULL(test, roe_odp_find(&odp, addr, true));
+	KUNIT_EXPECT_EQ(test, take(&odp, 0, ULONG_MAX, &nwritten), 1);
+	KUNIT_EXPECT_EQ(test, nwritten, 1);
+	KUNIT_EXPECT_NULL(test, roe_odp_find(&odp, addr, false));
+	/* in batches */
+	for (i = 0; i < ROE_ODP_BATCH + 1; i++)
+		KUNIT_EXPECT_EQ(test, set(&odp, index + i, page, i & 1), 0);
+	KUNIT_EXPECT_EQ(test, take(&odp, 0, ULONG_MAX, &nwritten), ROE_ODP_BATCH);
+	KUNIT_EXPECT_EQ(test, nwritten, ROE_ODP_BATCH / 2);
+	KUNIT_EXPECT_EQ(test, take(&odp, 0, ULONG_MAX, &nwritten), 1);
+	KUNIT_EXPECT_EQ(test, page_ref_count(page), 1);
+	xa_destroy(&odp.pages);
+	put_page(page);
+	put_page(other);
+}
+
+/* --- traffic --- */
+
+static const char *run(struct sim *sim, u64 seed)
+{
+	static const u8 ops[] = {
+		IB_WR_SEND, IB_WR_SEND_WITH_IMM, IB_WR_RDMA_WRITE, IB_WR_RDMA_WRITE_WITH_IMM,
+		IB_WR_RDMA_READ, IB_WR_RDMA_READ, IB_WR_ATOMIC_FETCH_AND_ADD,
+		IB_WR_ATOMIC_CMP_AND_SWP, IB_WR_ATOMIC_WRITE, IB_WR_FLUSH,
+	};
+	unsigned int i, n;
+
+	prandom_seed_state(&sim->rnd, seed);
+	sim_reset(sim, ROE_PSN_MASK - below(sim, 50), below(sim, 1 << 24));
+	sim->evict = 1 + below(sim, 40);
+	sim->loss = below(sim, 2) ? 0 : below(sim, 15);
+	sim->delay = below(sim, 2) ? 0 : below(sim, 20);
+	sim->direct = below(sim, 2) ? 0 : below(sim, 101);
+	sim->lazy = below(sim, 2);
+	for (i = 0; i < 2; i++) {
+		for (n = 0; n < 24; n++)
+			sim_recv(sim, i, sim->slot);
+		for (n = 1 + below(sim, 24); n; n--)
+			sim_post(sim, i, ops[below(sim, ARRAY_SIZE(ops))],
+				 below(sim, sim->slot - 1), below(sim, 2) ? SIG : 0);
+	}
+	return sim_run(sim) ? sim_check(sim) : "never quiet";
+}
+
+static void odp_random(struct kunit *test)
+{
+	unsigned int i;
+
+	for (i = 0; i < RUNS; i++, cond_resched()) {
+		const char *wrong = run(test->priv, i);
+
+		if (wrong) {
+			KUNIT_FAIL(test, "seed %u: %s", i, wrong);
+			return;
+		}
+	}
+}
+
+static enum ib_wc_status status_of(struct roe_cq *cq)
+{
+	struct ib_wc wc;
+
+	return roe_cq_poll(&cq->ib, 1, &wc) ? wc.status : 99;
+}
+
+/* A page that cannot be had: who needed it is told, and nobody waits for ever. */
+static void odp_refused(struct kunit *test)
+{
+	static const struct {
+		u8 op;
+		bool local;	/* the page of the requester */
+		u8 status, rstatus;
+	} rows[] = {
+		{ IB_WR_SEND, true, IB_WC_LOC_PROT_ERR, 99 },
+		{ IB_WR_RDMA_WRITE, true, IB_WC_LOC_PROT_ERR, 99 },
+		{ IB_WR_RDMA_READ, true, IB_WC_LOC_PROT_ERR, 99 },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, true, IB_WC_LOC_PROT_ERR, 99 },
+		{ IB_WR_SEND, false, IB_WC_REM_OP_ERR, IB_WC_LOC_PROT_ERR },
+		{ IB_WR_RDMA_WRITE, false, IB_WC_REM_ACCESS_ERR, IB_WC_WR_FLUSH_ERR },
+		{ IB_WR_RDMA_READ, false, IB_WC_REM_ACCESS_ERR, IB_WC_WR_FLUSH_ERR },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, false, IB_WC_REM_ACCESS_ERR, IB_WC_WR_FLUSH_ERR },
+	};
+	struct sim *sim = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim_side *pinned = &sim->side[rows[i].local];
+
+		sim_reset(sim, 5, 6);
+		sim->page_err = -EFAULT;
+		pinned->mr.odp = NULL;
+		pinned->mr.type = ROE_MR_USER;
+		pinned->mr.base = 0;
+		sim_recv(sim, 1, 600);
+		sim_post(sim, 0, rows[i].op, 600, SIG);
+		KUNIT_EXPECT_TRUE(test, sim_run(sim));
+		KUNIT_EXPECT_EQ_MSG(test, (int)status_of(&sim->side[0].scq), (int)rows[i].status,
+				    "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, (int)status_of(&sim->side[1].rcq), (int)rows[i].rstatus,
+				    "row %u", i);
+		pinned->mr.odp = &pinned->odp;
+		pinned->mr.type = ROE_MR_ODP;
+		pinned->mr.base = pinned->mr.iova;
+	}
+}
+
+/* A worker that found no time to look: the peer asks again, and waits longer each time. */
+static void odp_rnr(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp, *peer = sim->side[1].qp;
+	unsigned int i;
+	u64 start;
+
+	sim_reset(sim, 5, 6);
+	sim_post(sim, 0, IB_WR_ATOMIC_FETCH_AND_ADD, 8, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_TRUE(test, qp->req.fault.waiting);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 0);
+	sim->evict = 0;
+	for (i = 0; i < 7; i++) {
+		static const u8 codes[] = { 16, 20, 24, 28, 28, 28 };
+		struct sim_pkt *pkt;
+
+		if (!i) {
+			/* only the requester gets its page */
+			peer->resp.fault.waiting = true;
+			qp->req.fault.waiting = false;
+			sim->side[0].mr.odp = NULL;
+			sim->side[0].mr.type = ROE_MR_USER;
+			sim->side[0].mr.base = 0;
+		}
+		sim_emit(sim, 0);
+		pkt = sim_take(sim);
+		KUNIT_ASSERT_NOT_NULL(test, pkt);
+		if (i == ARRAY_SIZE(codes)) {
+			sim_put(sim, pkt);
+			break;
+		}
+		sim_receive(sim, 1, &pkt->rx);
+		sim_put(sim, pkt);
+		sim_emit(sim, 1);
+		pkt = sim_take(sim);
+		KUNIT_ASSERT_NOT_NULL(test, pkt);
+		KUNIT_EXPECT_EQ(test, pkt->rx.p.syndrome, ROE_AETH_RNR_NAK | codes[i]);
+		sim_receive(sim, 0, &pkt->rx);
+		sim_put(sim, pkt);
+		start = roe_timer_next(qp);
+		KUNIT_EXPECT_EQ(test, start, sim->now + roe_timer_rnr_ns(codes[i]));
+		sim->now = start;
+		sim_timer(sim, 0);
+	}
+	KUNIT_EXPECT_EQ(test, qp->req.retry_cnt, 7);
+	/* for the other tests */
+	sim->side[0].mr.odp = &sim->side[0].odp;
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(odp_table),
+	KUNIT_CASE(odp_random),
+	KUNIT_CASE(odp_refused),
+	KUNIT_CASE(odp_rnr),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "roe_odp",
+	.init = setup,
+	.exit = teardown,
+	.test_cases = cases,
+};
+
+kunit_test_suites(&suite);

@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# odp - on-demand paging: the C program, on one device and between two devices of one
+# namespace, through the network and directly; a process that dies with its pages in
+# use; what the tools show; perftest on such memory.
+#
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+# Killed in the middle: the kernel log is the judge, and that the device is idle soon.
+dies()
+{
+	local i
+	for ((i = 0; i < 5; i++)); do
+		odp -d roe0 -D roe1 die > /dev/null 2>&1
+		[ $? = 137 ] || return
+	done
+	wait_for 20 no_objects
+}
+
+no_objects()
+{
+	[ -z "$(rdma resource show mr | grep -v 'comm \[ib_core\]')" ]
+}
+
+# 64 pages brought to each side, three taken back on one.
+shows()
+{
+	local out
+	out=$(odp -d roe0 -D roe1 show) || return
+	echo "$out"
+	[ "$(grep -c 'page_faults 64 ' <<< "$out")" = 2 ] &&
+		grep -q 'page_invalidations 3 ' <<< "$out" &&
+		[ "$(grep -c 'odp 1' <<< "$out")" = 2 ]
+}
+
+# perf PROGRAM - both sides on such memory (not ib_atomic_bw, which refuses the option)
+perf()
+{
+	pair_run 120 18515 "$1 -d roe1 -x $gid1 --odp -s 65536 -n 50 -F" \
+		"$1 -d roe0 -x $gid0 --odp -s 65536 -n 50 -F 10.0.0.2"
+}
+
+module_or_die
+topo_or_die topo_veth
+gid0=$(wait_gid roe0 10.0.0.1)
+gid1=$(wait_gid roe1 10.0.0.2)
+echo 8 > /proc/sys/vm/nr_hugepages
+echo 1 > /proc/sys/vm/unprivileged_userfaultfd 2>/dev/null
+run_tap "two devices" 200 odp -d roe0 -D roe1
+run_tap "one device, directly" 200 odp -d roe0
+check "a process that is killed in the middle" dies
+check "the tools show what came and went" shows
+for p in ib_write_bw ib_read_bw ib_send_bw; do
+	check "$p on such memory" perf $p
+done
+tap_done
