@@ -296,11 +296,12 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 		wc.status = qp->resp.rwqe.status;
 	} else if (deliver(qp, ctx, rx)) {
 		fill_wc(&wc, rx);
-	} else if (roe_fault_missed(&qp->resp.fault)) {
-		/* lost, but the next one finds the page */
-		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
-		return;
 	} else {
+		/* lost, but the next one finds the page */
+		if (roe_fault_missed(&qp->resp.fault)) {
+			roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+			return;
+		}
 		wc.status = IB_WC_LOC_PROT_ERR;
 	}
 	qp->resp.rwqe_valid = false;

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -354,7 +355,7 @@ static void test_readonly(void)
 
 struct churn {
 	uint8_t *p[2];
-	_Atomic bool stop;
+	atomic_bool stop;
 	unsigned long rounds;
 };
 
@@ -740,7 +741,7 @@ static void test_exit(void)
 }
 
 /* What the tools say of regions in use; the caller looks at it. */
-static int show(void)
+static int tools(void)
 {
 	struct rt_buf a = cold(rt_dev_a(), LEN), b = cold(rt_dev_b(), LEN);
 	struct rt_pair p;
@@ -758,7 +759,7 @@ int main(int argc, char **argv)
 	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "die"))
 		test_exit();
 	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "show"))
-		return show();
+		return tools();
 	test_caps();
 	test_cold();
 	test_zero();
