@@ -668,12 +668,14 @@ static void error_future(struct kunit *test)
 	}
 	p.psn = PSN0;
 	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &nak));
+	/* the expected one came, and the others had waited for it */
 	KUNIT_EXPECT_EQ(test, nak.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
-	/* the expected one came: the next gap is reported again */
-	p.psn = roe_psn_add(PSN0, 3);
+	KUNIT_EXPECT_EQ(test, nak.psn, roe_psn_add(PSN0, 5));
+	/* the next gap is reported again */
+	p.psn = roe_psn_add(PSN0, 8);
 	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &nak));
 	KUNIT_EXPECT_EQ(test, nak.syndrome, ROE_NAK_PSN_SEQ);
-	KUNIT_EXPECT_EQ(test, nak.psn, PSN0 + 1);
+	KUNIT_EXPECT_EQ(test, nak.psn, roe_psn_add(PSN0, 6));
 }
 
 static struct roe_pkt a_read(struct sim *sim, u32 n, u32 len)

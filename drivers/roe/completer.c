@@ -124,6 +124,19 @@ static void nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 syndrome)
 	}
 }
 
+/*
+ * A READ that ended over there with an error, and of whose responses one was lost
+ * before: that peer answers no more, so asking again would only hide the reason.
+ */
+static bool ends_oldest(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	const struct roe_swqe *wqe = oldest(qp);
+
+	return (p->syndrome == ROE_NAK_INV_REQ || p->syndrome == ROE_NAK_REM_ACCESS ||
+		p->syndrome == ROE_NAK_REM_OP) &&
+	       wqe && roe_swqe_is_query(wqe) && roe_psn_diff(p->psn, wqe->last_psn) <= 0;
+}
+
 static void ack(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	u8 kind = p->syndrome & ROE_AETH_KIND_MASK;
@@ -137,11 +150,11 @@ static void ack(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 			roe_requester_probed(qp);
 		return;
 	}
-	if (!ack_before(qp, ctx, p->psn)) {
+	if (!ack_before(qp, ctx, p->psn) && !ends_oldest(qp, p)) {
 		implied_nak(qp, ctx);
 		return;
 	}
-	/* una == psn now: NAKs name the oldest PSN the responder has not executed */
+	/* una == psn now, or lies in the same READ: NAKs name what was not executed */
 	if (!oldest(qp))
 		return;
 	if (kind == ROE_AETH_RNR_NAK)

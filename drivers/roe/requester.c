@@ -441,9 +441,11 @@ static u8 pick(const struct roe_qp *qp, u8 wr_opcode, bool first, bool last)
 	return xport | (last ? row->last : row->middle);
 }
 
+/* Closed only while an answer is due, so there is a clock running, too. */
 static bool probe_open(const struct roe_req *req)
 {
-	return !req->probe || roe_psn_diff(req->wqe_psn, req->probe_end) < 0;
+	return !req->probe || roe_psn_diff(req->wqe_psn, req->probe_end) < 0 ||
+	       roe_psn_diff(req->una, req->probe_end) >= 0;
 }
 
 /*

@@ -3,6 +3,7 @@
  * The way of a QP's packets: one cached route per QP and CPU.
  */
 #include <linux/in.h>
+#include <linux/inetdevice.h>
 #include <linux/ipv6.h>
 #include <linux/random.h>
 #include <net/inet_ecn.h>
@@ -141,16 +142,25 @@ static bool local_v6(const struct dst_entry *dst)
  * Packets leave by the netdev of their source GID (the device's own, or one on
  * top of it: VLAN, bond, macvlan), whatever the metrics of other routes say. But
  * the way to an address of another netdev of this host is lo, or the VRF, which
- * no lookup bound to a netdev finds. Link-local addresses and groups mean
- * nothing without an interface.
+ * no lookup bound to a netdev finds; unless that netdev is told to accept_local,
+ * as the two ends of a veth pair are that shall talk over it. Link-local addresses
+ * and groups mean nothing without an interface.
  */
+static bool accepts_local(struct net *net, const struct roe_av *av)
+{
+	struct net_device *dev = __ip_dev_find(net, av->daddr.s6_addr32[3], false);
+	struct in_device *in_dev = dev ? __in_dev_get_rcu(dev) : NULL;
+
+	return in_dev && dev->ifindex != av->oif && IN_DEV_ACCEPT_LOCAL(in_dev);
+}
+
 static struct dst_entry *lookup_bound_v4(struct net *net, const struct roe_av *av, int domain)
 {
 	struct dst_entry *dst;
 
 	if (!ipv4_is_multicast(av->daddr.s6_addr32[3])) {
 		dst = lookup_v4(net, av, domain);
-		if (dst && local_v4(dst))
+		if (dst && local_v4(dst) && !accepts_local(net, av))
 			return dst;
 		dst_release(dst);
 	}
