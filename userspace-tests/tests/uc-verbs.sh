@@ -15,10 +15,9 @@ run_tap "uc_ops, one device" 60 uc_ops -d roe0
 run_tap "uc_ops, two devices" 60 uc_ops -d roe0 -D roe1
 
 modprobe sch_netem 2>/dev/null
-# between two addresses of one namespace the path is lo
-check "netem on the path" tc qdisc add dev lo root netem loss 4% limit 100000
+check "netem on the path" tc qdisc add dev va root netem loss 4% limit 100000
 run_tap "uc_ops, a path that loses packets" 60 uc_ops -d roe0 -D roe1 -- loss
-tc qdisc del dev lo root
+tc qdisc del dev va root
 
 g0=$(wait_gid roe0 10.0.0.1)
 g1=$(wait_gid roe1 10.0.0.2)
