@@ -13,9 +13,9 @@ static bool direct = true;
 module_param(direct, bool, 0644);
 MODULE_PARM_DESC(direct, "packets between two QPs of a device pass without a network (new devices; default Y)");
 
-static bool hold = true;
+static bool hold;
 module_param(hold, bool, 0644);
-MODULE_PARM_DESC(hold, "small messages that follow each other closely leave together (new devices; default Y)");
+MODULE_PARM_DESC(hold, "small messages that follow each other closely leave together (new devices; default N)");
 
 static struct roe_dev *to_dev(struct device *device)
 {

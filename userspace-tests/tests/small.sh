@@ -12,6 +12,8 @@
 module_or_die
 topo_or_die topo_veth
 knob=/sys/class/infiniband/roe0/hold
+echo 1 > $knob
+echo 1 > /sys/class/infiniband/roe1/hold
 g0=$(wait_gid roe0 10.0.0.1) g1=$(wait_gid roe1 10.0.0.2)
 
 # count DEV NAME - a counter of the device
