@@ -73,6 +73,11 @@ roe_compat_hrtimer_setup(struct hrtimer *timer,
 #define hrtimer_setup	roe_compat_hrtimer_setup
 #endif
 
+/* 6.17: the default got a name, later it has to be said. */
+#ifndef ROE_HAS_WQ_PERCPU
+#define WQ_PERCPU	0
+#endif
+
 /* 6.5 took away an argument that was always NULL. */
 #if ROE_KERNEL_BEFORE(6, 5)
 #define roe_compat_get_user_pages_remote(mm, start, nr, flags, pages, locked)	\

@@ -183,7 +183,6 @@ static void stop_sending(struct roe_qp *qp)
 {
 	struct roe_req *req = &qp->req;
 
-	roe_hold_release(qp);
 	req->rnr_wait = false;
 	req->rnr_deadline = 0;
 	req->rd_out = 0;

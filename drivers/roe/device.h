@@ -56,7 +56,7 @@ struct roe_dev {
 	u64			pma_base[ROE_PMA_COUNTERS];	/* mad.c */
 	atomic_t		nr_qp;
 	bool			direct;		/* knob.c; READ_ONCE */
-	bool			hold;		/* the same */
+	bool			relay;		/* the same */
 };
 
 static inline struct roe_dev *roe_dev(struct ib_device *ibdev)

@@ -13,9 +13,9 @@ static bool direct = true;
 module_param(direct, bool, 0644);
 MODULE_PARM_DESC(direct, "packets between two QPs of a device pass without a network (new devices; default Y)");
 
-static bool hold;
-module_param(hold, bool, 0644);
-MODULE_PARM_DESC(hold, "small messages that follow each other closely leave together (new devices; default N)");
+static bool relay = true;
+module_param(relay, bool, 0644);
+MODULE_PARM_DESC(relay, "an idle processor sends what a process posts in a stream (new devices; default Y)");
 
 static struct roe_dev *to_dev(struct device *device)
 {
@@ -56,21 +56,21 @@ static ssize_t hca_type_show(struct device *device, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(hca_type);
 
-static ssize_t hold_show(struct device *device, struct device_attribute *attr, char *buf)
+static ssize_t relay_show(struct device *device, struct device_attribute *attr, char *buf)
 {
-	return show(READ_ONCE(to_dev(device)->hold), buf);
+	return show(READ_ONCE(to_dev(device)->relay), buf);
 }
 
-static ssize_t hold_store(struct device *device, struct device_attribute *attr,
+static ssize_t relay_store(struct device *device, struct device_attribute *attr,
 			  const char *buf, size_t len)
 {
-	return store(&to_dev(device)->hold, buf, len);
+	return store(&to_dev(device)->relay, buf, len);
 }
-static DEVICE_ATTR_RW(hold);
+static DEVICE_ATTR_RW(relay);
 
 static struct attribute *attrs[] = {
 	&dev_attr_direct.attr,
-	&dev_attr_hold.attr,
+	&dev_attr_relay.attr,
 	&dev_attr_hca_type.attr,
 	NULL
 };
@@ -86,5 +86,5 @@ const struct attribute_group roe_knob_group = {
 void roe_knob_init(struct roe_dev *dev)
 {
 	dev->direct = READ_ONCE(direct);
-	dev->hold = READ_ONCE(hold);
+	dev->relay = READ_ONCE(relay);
 }

@@ -14,6 +14,7 @@
 #include "icrc.h"
 #include "net.h"
 #include "qp.h"
+#include "relay.h"
 
 static int __init roe_init(void)
 {
@@ -32,6 +33,9 @@ static int __init roe_init(void)
 	err = roe_qp_init();
 	if (err)
 		goto err_qp;
+	err = roe_relay_init();
+	if (err)
+		goto err_relay;
 	err = roe_receive_init();
 	if (err)
 		goto err_receive;
@@ -48,6 +52,8 @@ err_link:
 err_net:
 	roe_receive_exit();
 err_receive:
+	roe_relay_exit();
+err_relay:
 	roe_qp_exit();
 err_qp:
 	roe_fault_exit();
@@ -63,6 +69,7 @@ static void __exit roe_exit(void)
 	roe_receive_exit();
 	/* works may still look for their QPs */
 	roe_fault_exit();
+	roe_relay_exit();
 	roe_qp_exit();
 	roe_direct_exit();
 	/* Whatever is still to be freed by call_rcu() is freed by code of ours. */

@@ -7,6 +7,7 @@
 #include <linux/interrupt.h>
 #include <linux/irqflags.h>
 #include "post.h"
+#include "relay.h"
 #include "transport.h"
 
 static int post_one(struct roe_qp *qp, const struct ib_send_wr *wr)
@@ -84,7 +85,7 @@ int roe_qp_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	if (qp->user) {
 		if (bad)
 			*bad = wr;
-		return roe_qp_doorbell(qp);
+		return roe_relay_has(qp) ? 0 : roe_qp_doorbell(qp);
 	}
 	if (!may_post(qp)) {
 		*bad = wr;

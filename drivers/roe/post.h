@@ -5,6 +5,7 @@
 #include "qp.h"
 
 int roe_qp_doorbell(struct roe_qp *qp);
+void roe_qp_poll(struct roe_qp *qp);
 void roe_qp_defer(struct roe_qp *qp);
 
 #endif /* ROE_POST_H */

@@ -3,6 +3,7 @@
  * Queue pairs: numbers, birth, the frame of every run, death.
  *
  * Why destroy is safe, step by step:
+ *   0. No relay looks at the SQ any more, and no doorbell comes that would ask for one.
  *   1. The QPN is erased: no new receive finds the QP.
  *   2. state = RESET under the lock: who still holds it from a lookup, the
  *      timer or the worker does nothing with it, arms and queues nothing.
@@ -20,6 +21,7 @@
 #include "early.h"
 #include "post.h"
 #include "qp_state.h"
+#include "relay.h"
 #include "trace.h"
 #include "transport.h"
 
@@ -31,6 +33,9 @@ static DEFINE_XARRAY_FLAGS(qpns, XA_FLAGS_ALLOC);
 static u32 qpn_next;
 static struct workqueue_struct *qp_wq;
 static struct roe_txb __percpu *txbs;	/* softirqs disabled while in use */
+
+/* Bursts that one call sends; the worker does the rest. */
+#define ROUNDS	4
 
 /* A QP may stay in ERR for as long as its process likes: from 20 looks a second to 1 in 3 s. */
 #define FLUSH_INTERVAL	msecs_to_jiffies(50)
@@ -78,8 +83,6 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	/* the requests come next, when the worker has brought what the answers wait for */
 	if (ctx->answers_only)
 		return !qp->resp.stalled;
-	if (qp->req.hold.until)
-		return more;
 	return roe_requester_emit(qp, ctx, txb) || more;
 }
 
@@ -181,7 +184,7 @@ static bool has_work(const struct roe_qp *qp)
 	u32 prod = smp_load_acquire(&qp->sq.prod);
 
 	return qp->resp.ack_due || qp->resp.rsrc_pending ||
-	       (qp->sq.next != prod && !qp->req.hold.until);
+	       qp->sq.next != prod;
 }
 
 /*
@@ -294,26 +297,23 @@ void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
 	local_bh_enable();
 }
 
-/* Copy in what is new; a process may have it wait. */
-static void pull(struct roe_qp *qp, struct roe_ctx *ctx, bool fresh)
+/* Copy in what is new: did a process post something that takes one packet? */
+static bool pull(struct roe_qp *qp)
 {
 	u32 from = qp->sq.prod;
 
 	roe_wqe_pull(qp);
-	if (!fresh)
-		return;
-	if (qp->user && qp->state == IB_QPS_RTS && !roe_qp_is_ud(qp) && READ_ONCE(qp->dev->hold))
-		roe_hold_doorbell(qp, ctx, from);
-	else
-		roe_hold_release(qp);
+	return qp->user && qp->sq.prod != from &&
+	       roe_sq_slot(&qp->sq, qp->sq.prod - 1)->length <= qp->mtu;
 }
 
 /*
- * Doorbell, @fresh if it was rung just now: copy in what is new, send; ERR and SQE
- * flush, before RTS it is refused.
+ * Copy in what is new, send; ERR and SQE flush, before RTS it is refused. @rung: by
+ * a doorbell just now.
  */
-static int ring_doorbell(struct roe_qp *qp, bool *more, bool fresh)
+static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 {
+	bool small = false;
 	struct roe_ctx ctx;
 	int err = 0;
 
@@ -336,15 +336,29 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool fresh)
 		roe_complete_flush(qp, &ctx);
 		break;
 	default:
-		pull(qp, &ctx, fresh);
+		small = pull(qp);
 		break;
 	}
 	*more = finish(qp, &ctx);
 	rcu_read_unlock();
 	local_bh_enable();
-	/* the caller keeps the QP; what was sent to this host has been received by now */
-	if (ctx.timed)
-		roe_hold_done(qp, ctx.now, ktime_get_ns());
+	/* what was sent to this host has been received by now */
+	if (rung && small && READ_ONCE(qp->dev->relay))
+		roe_relay_notice(qp, ctx.now, ktime_get_ns());
+	return err;
+}
+
+static int ring_rounds(struct roe_qp *qp, unsigned int budget, bool rung)
+{
+	bool more = false;
+	int err;
+
+	do {
+		err = ring_doorbell(qp, &more, rung);
+		rung = false;
+	} while (!err && more && --budget);
+	if (more)
+		queue_work(qp_wq, &qp->work);
 	return err;
 }
 
@@ -359,17 +373,16 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool fresh)
  */
 int roe_qp_doorbell(struct roe_qp *qp)
 {
-	unsigned int budget = in_softirq() ? 1 : 4;
-	bool more = false, fresh = true;
-	int err;
+	return ring_rounds(qp, in_softirq() ? 1 : ROUNDS, true);
+}
 
-	do {
-		err = ring_doorbell(qp, &more, fresh);
-		fresh = false;
-	} while (!err && more && --budget);
-	if (more)
-		queue_work(qp_wq, &qp->work);
-	return err;
+/**
+ * roe_qp_poll() - look for new send WQEs that no doorbell was rung for
+ * @qp: of a relay. Process context
+ */
+void roe_qp_poll(struct roe_qp *qp)
+{
+	ring_rounds(qp, ROUNDS, false);
 }
 
 /* For callers with interrupts off, who must not enable softirqs. */
@@ -399,23 +412,6 @@ static void flush_late(struct work_struct *work)
 	/* the flush of this look sets it back if there was anything */
 	qp->flush_idle = min(qp->flush_idle + 1, FLUSH_IDLE_MAX);
 	ring_doorbell(qp, &more, false);
-}
-
-/**
- * roe_qp_send_held() - send what waits for company, before the QP changes
- * @qp: in any state
- *
- * Process context.
- */
-void roe_qp_send_held(struct roe_qp *qp)
-{
-	struct roe_ctx ctx;
-
-	if (!READ_ONCE(qp->req.hold.until))
-		return;
-	roe_qp_begin(qp, &ctx);
-	roe_hold_release(qp);
-	roe_qp_end(qp, &ctx);
 }
 
 static enum hrtimer_restart timer_fn(struct hrtimer *timer)
@@ -634,7 +630,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 {
 	struct roe_ctx ctx;
 
-	roe_qp_send_held(qp);
+	roe_relay_part(qp);
 	unpublish(qp);
 	roe_qp_begin(qp, &ctx);
 	WRITE_ONCE(qp->state, IB_QPS_RESET);

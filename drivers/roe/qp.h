@@ -16,7 +16,7 @@
  * Life
  *   QPNs are unique in the whole module (one xarray), lookups are RCU. Whoever
  *   found a QP stays in its RCU read-side section as long as it uses it.
- *   Destroy: erase the QPN, state = RESET under the lock, grace period, then
+ *   Destroy: take the QP back from a relay, erase the QPN, state = RESET under the lock, grace period, then
  *   timer and worker; nobody can hold the QP after that.
  */
 #ifndef ROE_QP_H
@@ -32,6 +32,7 @@
 #include "fault.h"
 #include "mr.h"
 #include "net.h"
+#include "relay.h"
 #include "ring.h"
 #include "rq.h"
 #include "srq.h"
@@ -114,25 +115,6 @@ static inline struct roe_swqe *roe_sq_slot(const struct roe_sq *sq, u32 index)
 	return sq->slots + ((size_t)(index & sq->mask) << sq->log2);
 }
 
-/* Small messages of a process that wait for company (hold.c): under qp->lock. */
-struct roe_hold {
-	u64	until;		/* ns: until then new WQEs wait; 0: they do not */
-	u64	end;		/* ns, of the last doorbell; any context */
-	u32	cost;		/* ns that sending one message takes; any context */
-	u32	think;		/* ns between two doorbells, on average */
-	u32	first;		/* index of the first that waits */
-	u32	bytes;		/* of those that wait */
-	u16	good;		/* messages in complete trains since the timer came */
-	u16	wait;		/* runs until a longer one is tried */
-	u8	back;		/* failures that made it longer */
-	u8	fails;		/* times that the length of runs was wrong */
-	u8	lates;		/* timers that came late */
-	u8	run;		/* messages that the user posts at a time */
-	u8	count;		/* ... of the present run */
-	u8	total;		/* ... since the timer came */
-	bool	trying;		/* the present run may be twice as long */
-};
-
 /* Requester (s_): under qp->lock. */
 struct roe_req {
 	u32	psn;		/* first PSN not given to a WQE yet */
@@ -159,7 +141,6 @@ struct roe_req {
 	u32	srtt, rttvar;	/* ns */
 	u32	rtt_psn;	/* sample: time from sending this PSN ... */
 	u64	rtt_start;	/* ... at, ns; 0: none running */
-	struct roe_hold	hold;
 	struct roe_fault fault;
 };
 
@@ -243,6 +224,7 @@ struct roe_qp {
 	struct roe_srq		*srq;
 	struct roe_req		req;
 	struct roe_resp		resp;
+	struct roe_relay_link	relay;		/* relay.c */
 	struct roe_path		path;
 	struct ib_qp_attr	attr;		/* what modify set, for query */
 	struct hrtimer		timer;		/* softirq */
@@ -269,7 +251,6 @@ struct roe_ctx {
 	bool	direct;		/* what is received comes from a QP of this device */
 	bool	fresh;		/* ... which waits for no answer to anything older */
 	bool	answers_only;	/* requests of this QP take another way than its answers */
-	bool	timed;		/* how long this doorbell takes is of interest */
 	bool	may_call;	/* nobody above us holds a lock: handlers may be called */
 	bool	notify_send;	/* roe_cq_notify(scq) */
 	bool	notify_recv;

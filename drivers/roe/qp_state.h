@@ -13,6 +13,5 @@
  */
 void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx);
-void roe_qp_send_held(struct roe_qp *qp);
 
 #endif /* ROE_QP_STATE_H */

@@ -54,6 +54,12 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
 		qp->req.rd_out--;
 	if (roe_qp_is_ud(qp))
 		roe_ud_release(wqe);
+	/*
+	 * The WQE is a copy: the user's slot goes back before the completion is seen, for
+	 * whoever has polled that may post again at once, into a queue of one, too.
+	 */
+	if (sq->ring)
+		roe_ring_release(sq->ring, 1);
 	roe_complete_send(qp, ctx, wqe, status);
 	/* done with the slot: pairs with the acquire in post_one() */
 	smp_store_release(&sq->cons, sq->cons + 1);
@@ -61,9 +67,6 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
 		sq->next = sq->cons;
 		qp->req.wqe_psn = qp->req.una;
 	}
-	/* The slot goes back last: from here on the user may write it. */
-	if (sq->ring)
-		roe_ring_release(sq->ring, 1);
 }
 
 /**
@@ -91,7 +94,6 @@ void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_statu
 void roe_requester_rewind(struct roe_qp *qp)
 {
 	trace_roe_retransmit(qp);
-	roe_hold_release(qp);
 	qp->sq.next = qp->sq.cons;
 	qp->req.wqe_psn = qp->req.una;
 	qp->req.rtt_start = 0;
@@ -253,13 +255,10 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	roe_timer_sample(qp, ctx->now, req->una);
 	if (qp->sq.next == qp->sq.cons && roe_psn_diff(req->una, req->wqe_psn) > 0)
 		req->wqe_psn = req->una;
-	if (roe_psn_diff(req->max_psn, req->una) > 0) {
+	if (roe_psn_diff(req->max_psn, req->una) > 0)
 		roe_timer_arm(qp, ctx);
-	} else {
+	else
 		roe_timer_disarm(qp);
-		/* the peer has nothing to do any more */
-		roe_hold_release(qp);
-	}
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_progress);
@@ -301,7 +300,6 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->cwnd = ROE_WINDOW_PKTS;
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
-	roe_hold_reset(qp);
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_reset);

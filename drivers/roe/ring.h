@@ -60,6 +60,13 @@ static inline u32 roe_ring_pending(const struct roe_ring *ring)
 	return (prod - ring->cons) & ring->mask;
 }
 
+/* The index up to which the user has written, whatever it may be: only to see it change. */
+static inline u32 roe_ring_posted(const struct roe_ring *ring)
+{
+	/* pairs with the library's release in ibv_post_*() */
+	return smp_load_acquire(&ring->buf->producer_index) & ring->mask;
+}
+
 /* Element @n after the consumer; only for n < roe_ring_pending(). */
 static inline const void *roe_ring_peek(const struct roe_ring *ring, u32 n)
 {

@@ -8,7 +8,6 @@
  * - early_deadline: below it, from the measured round trip as in RFC 6298
  *   (RTO = SRTT + 4 * RTTVAR, doubled on each expiry); counts nothing, so a
  *   lost tail costs round trips and not the whole verbs time-out.
- * - hold.until: small messages wait for company no longer (hold.c).
  *
  * Who drives the QP asks roe_timer_next() after each run and calls
  * roe_timer_run() when that moment has come.
@@ -138,8 +137,6 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = req->ack_deadline;
 	if (req->early_deadline && (!next || req->early_deadline < next))
 		next = req->early_deadline;
-	if (req->hold.until && (!next || req->hold.until < next))
-		next = req->hold.until;
 	return next;
 }
 
@@ -181,8 +178,6 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
-	if (req->hold.until && ctx->now >= req->hold.until)
-		roe_hold_expired(qp, ctx);
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
 		rnr_expired(qp);
 	if (!outstanding(qp)) {

@@ -82,13 +82,6 @@ void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx);
 
-/* hold.c: small messages that wait for company */
-void roe_hold_doorbell(struct roe_qp *qp, struct roe_ctx *ctx, u32 from);
-void roe_hold_done(struct roe_qp *qp, u64 begin, u64 now);
-void roe_hold_expired(struct roe_qp *qp, struct roe_ctx *ctx);
-void roe_hold_release(struct roe_qp *qp);
-void roe_hold_reset(struct roe_qp *qp);
-
 /* wqe.c: the border to rings and work requests */
 void roe_wqe_pull(struct roe_qp *qp);
 bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe);

@@ -4,7 +4,7 @@
  *
  * usage: rc_small -d DEV [-D DEV2] [-g GID] [-G GID2] -- PART...
  *
- * Messages of a stream leave together. Whatever the user does then, they arrive
+ * Another processor may send them. Whatever the user does then, they arrive
  * once, in order and whole, and who waits for each is not kept waiting. Parts:
  *	stream N	N SENDs, 64 in flight
  *	sync N		N WRITEs, each after the completion of the one before
@@ -12,7 +12,7 @@
  *	bursts N	N times a few WRITEs, then a wait for all of them
  *	many N		N times one SEND on each of 16 QPs in turn
  *	events N	N bursts, whose completions are slept for
- *	end		QP destroyed, in ERR, drained, while messages may still wait
+ *	end		QP destroyed, in ERR, drained, while messages may still be in the ring
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -251,7 +251,7 @@ static bool events(uint64_t n)
 	return ok;
 }
 
-/* The QP knows a stream, and a few messages of it may wait; their number. */
+/* A stream, of which a few messages may not have left yet; their number. */
 static unsigned int warm(struct rt_pair *p, uint64_t *id)
 {
 	uint64_t end = *id + 600, done = *id;

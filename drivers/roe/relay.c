@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * A second processor for streams of small messages.
+ *
+ * librxe makes a system call of each post, and within it a message goes its whole
+ * way: through IP and, on the same host, through the engines of the receiver and
+ * back with the ACK. That is the shortest way for one message, but a process that
+ * posts one after the other is the slower for it, packet by packet, while the next
+ * processor may have nothing to do.
+ *
+ * So it is asked to help. A relay looks at the rings of the QPs that it was given,
+ * and their doorbells do nothing at all. What a process posts while one train is on
+ * its way is the next train: one walk through IP, one ACK. No message waits for a
+ * clock or for company.
+ *
+ * Who decides
+ *   The doorbell asks, after some in a row that took long compared to the time that
+ *   the process was away between them.
+ *   The relay takes only if it is alone on its processor, and leaves at once if
+ *   anyone else wants to run there, if nothing comes for a while, or if no more than
+ *   one message comes at a time: then the process waits for each of them and is
+ *   served best in its own system call. Each attempt in vain doubles the number of
+ *   doorbells before the next one.
+ *
+ * Contexts and order
+ *   A relay is a work item per posting CPU, bound to another CPU; process context.
+ *   Only it moves a link from ASKED to ON, LEAVING and OFF. A doorbell writes the
+ *   ring index, then reads the state; the relay writes LEAVING, then reads the ring
+ *   index: with a full barrier in each, one of them sees what the other wrote, so no
+ *   WQE is left behind.
+ *
+ * Life
+ *   A QP whose link is not OFF is in use. Modify and destroy wait for OFF first
+ *   (roe_relay_part()); the store of OFF is the last that a relay does with a QP.
+ */
+#include <linux/cpumask.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/sched/isolation.h>
+#include <linux/sched/stat.h>
+#include <linux/topology.h>
+#include <linux/wait_bit.h>
+#include <linux/workqueue.h>
+#include "post.h"
+#include "relay.h"
+#include "stats.h"
+#include "transport.h"
+
+/* Doorbells that are a stream: at first, and after many attempts in vain. */
+#define NEED_MIN	16
+#define NEED_MAX	8192
+/* ... if the relay only came too late, which depends on who else is there */
+#define NEED_LATE	512
+/* In a stream a doorbell takes at least so many times as long as the pause before it. */
+#define STREAM_RATIO	2
+/* One that does not makes good for so many that did. */
+#define STREAM_BREAK	4
+/* Sweeps with messages after which it is asked whether they come together. */
+#define JUDGE_SWEEPS	64
+/* A relay that has moved so many was worth its while. */
+#define GOOD_MESSAGES	256
+/* Nothing came for so long: the stream has ended. */
+#define PATIENCE_MIN_NS	(20 * NSEC_PER_USEC)
+#define PATIENCE_MAX_NS	(2 * NSEC_PER_MSEC)
+/* ... or for so many times what a doorbell took. */
+#define PATIENCE_COSTS	8
+
+struct relay {
+	struct work_struct	work;
+	struct llist_head	asked;		/* links that wait to be taken */
+	struct roe_poster	poster;
+	bool			active;		/* it runs: further QPs need not prove anything */
+	u32			patience;	/* ns */
+	int			target;		/* CPU that was asked last */
+};
+
+/* What a relay has done since it began, and since it was judged. */
+struct tally {
+	u32	qps;
+	u32	messages, sweeps;
+	u32	judged_messages, judged_sweeps;
+	u64	idle_since;			/* ns; 0: it is not idle */
+};
+
+static struct relay __percpu *relays;	/* by the CPU that posts */
+static struct workqueue_struct *relay_wq;
+
+/**
+ * roe_poster_streams() - does this process post faster than its doorbells send?
+ * @poster: of the CPU
+ * @begin: of a doorbell that sent small messages, ns
+ * @end: of the same
+ *
+ * Return: true if a relay may help; the count begins anew then.
+ */
+bool roe_poster_streams(struct roe_poster *poster, u64 begin, u64 end)
+{
+	u64 before = poster->end;
+
+	poster->end = end;
+	if (before && (s64)(begin - before) * STREAM_RATIO > (s64)(end - begin)) {
+		poster->streak -= min(poster->streak, STREAM_BREAK);
+		return false;
+	}
+	if (++poster->streak < READ_ONCE(poster->need))
+		return false;
+	poster->streak = 0;
+	return true;
+}
+
+ROE_EXPORT_FOR_TEST(roe_poster_streams);
+
+/**
+ * roe_poster_learn() - a relay has left: was it worth while?
+ * @poster: who had asked
+ * @messages: that it moved
+ * @sweeps: that found any
+ */
+void roe_poster_learn(struct roe_poster *poster, u32 messages, u32 sweeps)
+{
+	u32 need = READ_ONCE(poster->need);
+
+	if (messages >= GOOD_MESSAGES && messages >= 2 * sweeps)
+		need = NEED_MIN;
+	else if (messages || need < NEED_LATE)
+		need = clamp_t(u32, need * 2, NEED_MIN, NEED_MAX);
+	WRITE_ONCE(poster->need, need);
+}
+
+ROE_EXPORT_FOR_TEST(roe_poster_learn);
+
+/* --- the side of the doorbell --- */
+
+/*
+ * The next CPU to try for work of @from: of its node, not isolated. Who was alone
+ * there the last time is asked again. nr_cpu_ids: there is none.
+ */
+static unsigned int pick(struct relay *relay, unsigned int from)
+{
+	const struct cpumask *near = cpumask_of_node(cpu_to_node(from));
+	const struct cpumask *may = housekeeping_cpumask(HK_TYPE_DOMAIN);
+	unsigned int cpu = relay->target, n;
+
+	for (n = 0; n < nr_cpu_ids; n++) {
+		if (cpu != from && cpu < nr_cpu_ids && cpu_online(cpu) &&
+		    cpumask_test_cpu(cpu, near) && cpumask_test_cpu(cpu, may)) {
+			relay->target = cpu;
+			return cpu;
+		}
+		cpu = cpu + 1 < nr_cpu_ids ? cpu + 1 : 0;
+	}
+	return nr_cpu_ids;
+}
+
+static void ask(struct relay *relay, struct roe_qp *qp, unsigned int from)
+{
+	struct roe_relay_link *link = &qp->relay;
+	unsigned int cpu = pick(relay, from);
+
+	if (cpu >= nr_cpu_ids || atomic_read(&link->parting) ||
+	    cmpxchg(&link->state, ROE_RELAY_OFF, ROE_RELAY_ASKED) != ROE_RELAY_OFF)
+		return;
+	llist_add(&link->asked, &relay->asked);
+	queue_work_on(cpu, relay_wq, &relay->work);
+}
+
+/**
+ * roe_relay_notice() - a doorbell has sent small messages
+ * @qp: whose user QP it was; the caller keeps it
+ * @begin: of the doorbell, ns
+ * @end: of the same
+ *
+ * Process context.
+ */
+void roe_relay_notice(struct roe_qp *qp, u64 begin, u64 end)
+{
+	struct relay *relay = get_cpu_ptr(relays);
+
+	if (roe_poster_streams(&relay->poster, begin, end) ||
+	    (READ_ONCE(relay->active) && relay->poster.streak)) {
+		WRITE_ONCE(relay->patience, clamp_t(u64, PATIENCE_COSTS * (end - begin),
+						    PATIENCE_MIN_NS, PATIENCE_MAX_NS));
+		ask(relay, qp, smp_processor_id());
+	}
+	put_cpu_ptr(relays);
+}
+
+/**
+ * roe_relay_has() - is a relay looking at the ring of this QP?
+ * @qp: a user QP with new WQEs
+ *
+ * Return: true if the doorbell has nothing to do.
+ */
+bool roe_relay_has(struct roe_qp *qp)
+{
+	if (READ_ONCE(qp->relay.state) != ROE_RELAY_ON)
+		return false;
+	/* the ring index before the state: pairs with the barrier in leave() */
+	smp_mb();
+	if (READ_ONCE(qp->relay.state) != ROE_RELAY_ON)
+		return false;
+	/* how long this process is away is not known any more */
+	raw_cpu_write(relays->poster.end, 0);
+	return true;
+}
+
+/**
+ * roe_relay_part() - take the QP back before it changes
+ * @qp: a user QP
+ *
+ * Everything posted before is sent, as far as the state of the QP allows.
+ * Process context, may sleep.
+ */
+void roe_relay_part(struct roe_qp *qp)
+{
+	struct roe_relay_link *link = &qp->relay;
+
+	atomic_inc(&link->parting);
+	/* pairs with the release in off(): the relay has done with the QP */
+	wait_var_event(&link->state, smp_load_acquire(&link->state) == ROE_RELAY_OFF);
+	atomic_dec(&link->parting);
+}
+
+/* --- the relay --- */
+
+static void off(struct roe_qp *qp)
+{
+	/* pairs with the acquire in roe_relay_part() */
+	smp_store_release(&qp->relay.state, ROE_RELAY_OFF);
+	/* the state before the look for sleepers; the QP may be gone from here on */
+	smp_mb();
+	wake_up_var(&qp->relay.state);
+}
+
+static void leave(struct roe_qp *qp)
+{
+	list_del(&qp->relay.node);
+	WRITE_ONCE(qp->relay.state, ROE_RELAY_LEAVING);
+	/* the state before the ring index: pairs with the barrier in roe_relay_has() */
+	smp_mb();
+	roe_qp_poll(qp);
+	off(qp);
+}
+
+/* Who has asked is taken, or sent away. */
+static void join(struct relay *relay, struct list_head *qps, struct tally *tally, bool may)
+{
+	struct llist_node *asked = llist_del_all(&relay->asked);
+	struct roe_qp *qp, *next;
+
+	llist_for_each_entry_safe(qp, next, asked, relay.asked) {
+		tally->qps++;
+		if (!may) {
+			off(qp);
+			continue;
+		}
+		list_add_tail(&qp->relay.node, qps);
+		roe_stat_inc(qp->dev, ROE_STAT_RELAYS);
+		/* before the state: what comes from now on is the relay's */
+		qp->relay.seen = roe_ring_posted(qp->sq.ring);
+		WRITE_ONCE(qp->relay.state, ROE_RELAY_ON);
+	}
+}
+
+/* Send what is new in a ring. Returns the number of messages. */
+static u32 look(struct roe_qp *qp)
+{
+	u32 posted = roe_ring_posted(qp->sq.ring);
+	u32 n = (posted - qp->relay.seen) & qp->sq.ring->mask;
+
+	if (!n)
+		return 0;
+	qp->relay.seen = posted;
+	roe_stat_add(qp->dev, ROE_STAT_RELAYED, n);
+	roe_qp_poll(qp);
+	return n;
+}
+
+/* One look at each ring. Returns the number of messages found. */
+static u32 sweep(struct list_head *qps)
+{
+	struct roe_qp *qp, *next;
+	u32 sum = 0;
+
+	list_for_each_entry_safe(qp, next, qps, relay.node) {
+		if (atomic_read(&qp->relay.parting) || READ_ONCE(qp->state) != IB_QPS_RTS ||
+		    !READ_ONCE(qp->dev->relay)) {
+			leave(qp);
+			continue;
+		}
+		sum += look(qp);
+	}
+	return sum;
+}
+
+/* Nobody else wants this processor. */
+static bool alone(void)
+{
+	return !need_resched() && single_task_running();
+}
+
+/* A process that posts elsewhere goes on: that QP may come here, too. */
+static bool patient(struct relay *relay, struct tally *tally)
+{
+	u64 now = ktime_get_ns(), end = READ_ONCE(relay->poster.end);
+
+	if (!tally->idle_since)
+		tally->idle_since = now;
+	cpu_relax();
+	return (s64)(now - max(tally->idle_since, end)) < READ_ONCE(relay->patience);
+}
+
+/* @found messages came in a sweep: is it worth while to go on? */
+static bool worth(struct relay *relay, struct tally *tally, u32 found)
+{
+	bool together;
+
+	if (!found)
+		return patient(relay, tally);
+	tally->idle_since = 0;
+	tally->messages += found;
+	if (++tally->sweeps - tally->judged_sweeps < JUDGE_SWEEPS)
+		return true;
+	together = tally->messages - tally->judged_messages >= 2 * JUDGE_SWEEPS;
+	tally->judged_sweeps = tally->sweeps;
+	tally->judged_messages = tally->messages;
+	return together;
+}
+
+static void run(struct work_struct *work)
+{
+	struct relay *relay = container_of(work, struct relay, work);
+	struct roe_qp *qp, *next;
+	struct tally tally = {};
+	LIST_HEAD(qps);
+	bool stay;
+
+	WRITE_ONCE(relay->active, true);
+	do {
+		stay = alone();
+		join(relay, &qps, &tally, stay);
+		stay = stay && !list_empty(&qps) && worth(relay, &tally, sweep(&qps));
+		/* a grace period must not wait for the end of a stream */
+		cond_resched();
+	} while (stay);
+	WRITE_ONCE(relay->active, false);
+	list_for_each_entry_safe(qp, next, &qps, relay.node)
+		leave(qp);
+	/* who asked while it ran was taken then, and the work queued for nothing */
+	if (tally.qps)
+		roe_poster_learn(&relay->poster, tally.messages, tally.sweeps);
+	/* somebody was there: another one is asked the next time */
+	if (tally.qps && !tally.messages)
+		WRITE_ONCE(relay->target, READ_ONCE(relay->target) + 1);
+}
+
+int roe_relay_init(void)
+{
+	struct relay *relay;
+	int cpu;
+
+	relay_wq = alloc_workqueue("roe_relay", WQ_PERCPU | WQ_CPU_INTENSIVE, 0);
+	if (!relay_wq)
+		return -ENOMEM;
+	relays = alloc_percpu(struct relay);
+	if (!relays) {
+		destroy_workqueue(relay_wq);
+		return -ENOMEM;
+	}
+	for_each_possible_cpu(cpu) {
+		relay = per_cpu_ptr(relays, cpu);
+		INIT_WORK(&relay->work, run);
+		init_llist_head(&relay->asked);
+		relay->poster.need = NEED_MIN;
+	}
+	return 0;
+}
+
+void roe_relay_exit(void)
+{
+	destroy_workqueue(relay_wq);
+	free_percpu(relays);
+}

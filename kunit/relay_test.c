@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Who gets a relay: what different users' doorbells look like, and how often those
+ * are tried that gain nothing.
+ */
+#include "sim.h"
+
+/* Doorbells of a user with pauses of @think ns until one is a stream; 0: never. */
+static u32 doorbells(struct roe_poster *poster, u32 think, u32 cost)
+{
+	u64 now = NSEC_PER_SEC;
+	u32 n;
+
+	poster->end = now;
+	for (n = 1; n <= 100000; n++) {
+		now += think;
+		if (roe_poster_streams(poster, now, now + cost))
+			return n;
+		now += cost;
+	}
+	return 0;
+}
+
+static void streams(struct kunit *test)
+{
+	struct roe_poster poster = { .need = 16 };
+
+	KUNIT_EXPECT_EQ(test, doorbells(&poster, 300, 4000), 16);
+	KUNIT_EXPECT_EQ(test, doorbells(&poster, 0, 4000), 16);
+	/* the same on a machine a hundred times slower */
+	KUNIT_EXPECT_EQ(test, doorbells(&poster, 30000, 400000), 16);
+}
+
+static void at_leisure(struct kunit *test)
+{
+	struct roe_poster poster = { .need = 16 };
+
+	KUNIT_EXPECT_EQ(test, doorbells(&poster, 4000, 4000), 0);
+	KUNIT_EXPECT_EQ(test, doorbells(&poster, 1000000, 4000), 0);
+}
+
+/* Pauses after every @n doorbells: how many until it is a stream, 0: never in 1000. */
+static u32 with_pauses(u32 n)
+{
+	struct roe_poster poster = { .need = 16, .end = 1000 };
+	u64 now = 1000;
+	u32 i;
+
+	for (i = 0; i < 1000; i++) {
+		now += i % n == 0 ? 9000 : 100;
+		if (roe_poster_streams(&poster, now, now + 4000))
+			return i + 1;
+		now += 4000;
+	}
+	return 0;
+}
+
+static void pauses(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, with_pauses(1), 0);
+	KUNIT_EXPECT_EQ(test, with_pauses(5), 0);
+	KUNIT_EXPECT_GT(test, with_pauses(10), 16);
+	KUNIT_EXPECT_EQ(test, with_pauses(100), 17);
+}
+
+/* Doorbells that a relay answered say nothing. */
+static void unknown(struct kunit *test)
+{
+	struct roe_poster poster = { .need = 16 };
+	u64 now = 1000;
+	int i;
+
+	for (i = 1; i < 16; i++) {
+		poster.end = 0;
+		now += 1000000;
+		KUNIT_ASSERT_FALSE(test, roe_poster_streams(&poster, now, now + 4000));
+	}
+	poster.end = 0;
+	KUNIT_EXPECT_TRUE(test, roe_poster_streams(&poster, now, now + 4000));
+}
+
+/* The clock of one CPU is read after that of another. */
+static void backwards(struct kunit *test)
+{
+	struct roe_poster poster = { .need = 1, .end = 10000 };
+
+	KUNIT_EXPECT_TRUE(test, roe_poster_streams(&poster, 9000, 9500));
+	KUNIT_EXPECT_EQ(test, poster.end, 9500);
+}
+
+/* In vain: each time twice as many, up to a limit; one success makes good for all. */
+static void learns(struct kunit *test)
+{
+	struct roe_poster poster = { .need = 16 };
+	u32 last = 16, i;
+
+	for (i = 0; i < 20; i++) {
+		roe_poster_learn(&poster, 64, 64);
+		KUNIT_EXPECT_GE(test, poster.need, last);
+		last = poster.need;
+	}
+	KUNIT_EXPECT_EQ(test, last, 8192);
+	KUNIT_EXPECT_EQ(test, doorbells(&poster, 300, 4000), 8192);
+	/* one message at a time, however many */
+	roe_poster_learn(&poster, 100000, 99000);
+	KUNIT_EXPECT_EQ(test, poster.need, 8192);
+	roe_poster_learn(&poster, 1000, 100);
+	KUNIT_EXPECT_EQ(test, poster.need, 16);
+	/* nobody was there, or it came too late */
+	for (i = 0; i < 20; i++)
+		roe_poster_learn(&poster, 0, 0);
+	KUNIT_EXPECT_EQ(test, poster.need, 512);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(streams),
+	KUNIT_CASE(at_leisure),
+	KUNIT_CASE(pauses),
+	KUNIT_CASE(unknown),
+	KUNIT_CASE(backwards),
+	KUNIT_CASE(learns),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "roe_relay",
+	.test_cases = cases,
+};
+
+kunit_test_suites(&suite);
