@@ -29,7 +29,7 @@
 #define ROE_MAX_OBJECTS		0x100000	/* PDs, CQs, AHs */
 #define ROE_MAX_QP		(0xffffff - 16)	/* QPNs without 0 to 15 and multicast */
 #define ROE_MAX_MR		((1 << 24) - 1)	/* 24-bit index of a key */
-#define ROE_GID_TABLE_LEN	1024
+#define ROE_GID_TABLE_LEN	256	/* each is three files in sysfs, made with the link */
 #define ROE_GID_HASH_BITS	6
 #define ROE_PMA_COUNTERS	7	/* rows of mad.c */
 #define ROE_DEFAULT_PKEY	0xffff
