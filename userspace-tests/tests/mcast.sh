@@ -26,12 +26,12 @@ port()
 	ip netns exec sw bridge link set dev "$3" mcast_flood off
 }
 
-# The bridge has sent queries, for IPv4 and for IPv6.
+# The bridge has sent queries, for IPv4 and for IPv6. (Its own count as received.)
 queried()
 {
 	ip -n sw link xstats type bridge dev brs | awk '
 		/(IGMP|MLD) queries:/ { kind = $1 }
-		kind && /TX:/ { for (i = 3; i <= NF; i += 2) sent[kind] += $i; kind = "" }
+		kind && /RX:/ { for (i = 3; i <= NF; i += 2) sent[kind] += $i; kind = "" }
 		END { exit !(sent["IGMP"] && sent["MLD"]) }'
 }
 
