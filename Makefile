@@ -24,6 +24,7 @@ dkms-install:
 	$(SUDO) mkdir -p /usr/src/roe-$(VERSION)
 	$(SUDO) rsync -a --delete --exclude='*.o' --exclude='*.ko' --exclude='.*.cmd' --exclude='*.mod*' \
 		Makefile Kbuild dkms.conf drivers include LICENSES $(wildcard kunit) /usr/src/roe-$(VERSION)/
+	$(SUDO) dkms build --force roe/$(VERSION)
 	$(SUDO) dkms install --force roe/$(VERSION)
 
 demo:
@@ -31,6 +32,9 @@ demo:
 
 check:
 	@scripts/check $(JOBS)
+
+native:
+	@scripts/native
 
 kunit:
 	@scripts/kunit $(SUITE)
@@ -77,6 +81,7 @@ help:
 	@echo "                       (USO=1: one with UDP segmentation offload)"
 	@echo "  make bench            roe beside rdma_rxe and TCP; BENCH=quick|cost|full"
 	@echo "  make bench-native     processor time per message at native speed (User Mode Linux)"
+	@echo "  make native           the CRC-32 kernels on the CPU of this host"
 	@echo "  make lint             checkpatch, sparse, shellcheck, W=1, arm64; PART=..."
 	@echo
 	@echo "  make clean            remove what was built in the tree"
@@ -85,4 +90,4 @@ help:
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := modules
-.PHONY: modules no-headers install dkms-install demo check kunit test-vm wire bench bench-native shell lint clean clean-all help
+.PHONY: modules no-headers install dkms-install demo check native kunit test-vm wire bench bench-native shell lint clean clean-all help
