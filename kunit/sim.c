@@ -203,6 +203,17 @@ static void reset_qp(struct roe_qp *qp, u32 sq_psn, u32 rq_psn)
 	roe_responder_reset(qp, rq_psn);
 }
 
+/* Bytes of each memory that the last run may have touched. */
+static u32 used(const struct sim *sim)
+{
+	const struct sim_side *a = &sim->side[0], *b = &sim->side[1];
+
+	if (!sim->slot)
+		return SIM_REGION;
+	return min_t(u32, SIM_REGION, sim->slot * max(max(a->wrs, b->wrs),
+						      max(a->recvs, b->recvs)));
+}
+
 static void reset_side(struct sim_side *side, u32 used)
 {
 	struct ib_wc wc;
@@ -232,16 +243,15 @@ static void reset_side(struct sim_side *side, u32 used)
 
 void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 {
-	/* what the last run may have touched */
-	u32 used = sim->slot ? min_t(u32, SIM_REGION, 32 * sim->slot) : SIM_REGION;
+	u32 touched = used(sim);
 
 	list_splice_tail_init(&sim->wire, &sim->free);
 	while (sim->nheld)
 		list_add(&sim->held[--sim->nheld]->link, &sim->free);
 	reset_qp(sim->side[0].qp, psn0, psn1);
 	reset_qp(sim->side[1].qp, psn1, psn0);
-	reset_side(&sim->side[0], used);
-	reset_side(&sim->side[1], used);
+	reset_side(&sim->side[0], touched);
+	reset_side(&sim->side[1], touched);
 	sim->now = NSEC_PER_SEC;
 	sim->slot = 4096;
 	sim->sent[0] = 0;
@@ -430,6 +440,7 @@ static void begin(struct sim *sim, unsigned int i, struct roe_ctx *ctx)
 {
 	memset(ctx, 0, sizeof(*ctx));
 	ctx->now = sim->now;
+	sim->side[i].idle = false;
 	local_bh_disable();
 	rcu_read_lock();
 	spin_lock(&sim->side[i].qp->lock);
@@ -484,7 +495,7 @@ bool sim_emit(struct sim *sim, unsigned int i)
 {
 	struct roe_ctx ctx;
 	bool any = false;
-	bool more;
+	bool more, again;
 
 	do {
 		begin(sim, i, &ctx);
@@ -494,12 +505,14 @@ bool sim_emit(struct sim *sim, unsigned int i)
 		more = roe_qp_emit(sim->side[i].qp, &ctx, sim->txb);
 		end(sim, i, &ctx);
 		any |= sim->txb->n;
-		more &= sim->txb->n == ROE_TXB_PKTS || ctx.answers_only;
+		again = more && (sim->txb->n == ROE_TXB_PKTS || ctx.answers_only);
 		if (sim->txb->direct)
 			hand_over(sim, i);
 		else
 			take_burst(sim, i);
-	} while (more);
+	} while (again);
+	/* as in the driver: it would not come back by itself */
+	sim->side[i].idle = !more;
 	return any;
 }
 
@@ -649,10 +662,18 @@ static bool serve_faults(struct sim *sim)
 	return any;
 }
 
+static bool emit_unless_idle(struct sim *sim, unsigned int i)
+{
+	return !sim->side[i].idle && sim_emit(sim, i);
+}
+
 bool sim_run(struct sim *sim)
 {
 	unsigned int step;
 
+	/* posted meanwhile */
+	sim->side[0].idle = false;
+	sim->side[1].idle = false;
 	for (step = 0; step < SIM_STEPS; step++) {
 		struct sim_pkt *pkt;
 		bool moved = false;
@@ -660,8 +681,8 @@ bool sim_run(struct sim *sim)
 		if (happens(sim, sim->evict))
 			evict(sim);
 		if (!sim->lazy || list_empty(&sim->wire) || !random_below(sim, 4)) {
-			moved = sim_emit(sim, 0);
-			moved |= sim_emit(sim, 1);
+			moved = emit_unless_idle(sim, 0);
+			moved |= emit_unless_idle(sim, 1);
 		}
 		pkt = sim_take(sim);
 		if (pkt) {

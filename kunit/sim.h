@@ -66,6 +66,7 @@ struct sim_side {
 	struct sim_data	data[SIM_WRS];
 	unsigned int	ndata;
 	u32		events;
+	bool		idle;		/* nothing to send until something happens to the QP */
 };
 
 struct sim {

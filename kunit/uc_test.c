@@ -224,11 +224,12 @@ static u32 all_schedules(struct kunit *test, const struct load *load, bool dup_l
 	KUNIT_ASSERT_LE(test, n, SIM_SCRIPT);
 	for (fates = 0; fates < sim_fates(n); fates++) {
 		for (perm = 0; perm < sim_orders(n); perm++) {
-			struct sim *sim = fresh(test);
+			struct sim *sim = test->priv;
 			const char *wrong;
 
 			if (!sim_script(sim, n, fates, perm))
 				continue;
+			fresh(test);
 			sim->scripted = true;
 			sim->dir = 0;
 			sim->limit = n;
