@@ -62,7 +62,7 @@ static ssize_t relay_show(struct device *device, struct device_attribute *attr, 
 }
 
 static ssize_t relay_store(struct device *device, struct device_attribute *attr,
-			  const char *buf, size_t len)
+			   const char *buf, size_t len)
 {
 	return store(&to_dev(device)->relay, buf, len);
 }

@@ -16,8 +16,8 @@
  * Life
  *   QPNs are unique in the whole module (one xarray), lookups are RCU. Whoever
  *   found a QP stays in its RCU read-side section as long as it uses it.
- *   Destroy: take the QP back from a relay, erase the QPN, state = RESET under the lock, grace period, then
- *   timer and worker; nobody can hold the QP after that.
+ *   Destroy: take the QP back from a relay, erase the QPN, state = RESET under the
+ *   lock, grace period, then timer and worker; nobody can hold the QP after that.
  */
 #ifndef ROE_QP_H
 #define ROE_QP_H
