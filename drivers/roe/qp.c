@@ -32,6 +32,7 @@
 static DEFINE_XARRAY_FLAGS(qpns, XA_FLAGS_ALLOC);
 static u32 qpn_next;
 static struct workqueue_struct *qp_wq;
+static struct workqueue_struct *order_wq;	/* runs on the CPU that it is told */
 static struct roe_txb __percpu *txbs;	/* softirqs disabled while in use */
 
 /* Bursts that one call sends; the worker does the rest. */
@@ -47,18 +48,26 @@ int roe_qp_init(void)
 	qp_wq = alloc_workqueue("roe", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
 	if (!qp_wq)
 		return -ENOMEM;
+	order_wq = alloc_workqueue("roe_order", WQ_PERCPU | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	if (!order_wq)
+		goto err_order;
 	txbs = alloc_percpu(struct roe_txb);
-	if (!txbs) {
-		destroy_workqueue(qp_wq);
-		return -ENOMEM;
-	}
+	if (!txbs)
+		goto err_txbs;
 	return 0;
+
+err_txbs:
+	destroy_workqueue(order_wq);
+err_order:
+	destroy_workqueue(qp_wq);
+	return -ENOMEM;
 }
 
 void roe_qp_exit(void)
 {
 	int cpu;
 
+	destroy_workqueue(order_wq);
 	destroy_workqueue(qp_wq);
 	for_each_possible_cpu(cpu)
 		roe_txb_free(per_cpu_ptr(txbs, cpu));
@@ -188,6 +197,43 @@ static bool has_work(const struct roe_qp *qp)
 }
 
 /*
+ * What goes to this host waits in the backlog of the CPU that sent it, for long if
+ * the softirq has used up its time. If the next burst left from another CPU it would
+ * come first; RC asks again for what it overtook, UC and UD would lose it or change
+ * the order. So until that backlog has been seen empty the QP sends from there.
+ */
+static bool sends_elsewhere(struct roe_qp *qp)
+	__must_hold(&qp->lock)
+{
+	int cpu = READ_ONCE(qp->tx_cpu);
+
+	if (qp->type == IB_QPT_RC)
+		return false;
+	/* the backlog of a CPU that went away was moved to another one, in order */
+	if (cpu == ROE_TX_ANYWHERE || cpu == smp_processor_id() || !cpu_online(cpu)) {
+		WRITE_ONCE(qp->tx_cpu, smp_processor_id());
+		return false;
+	}
+	queue_work_on(cpu, order_wq, &qp->work);
+	return true;
+}
+
+/*
+ * Softirqs on; what they had to receive then has been received, unless it was too
+ * much. With preemption off, so that it is the same CPU; its backlog is that of all
+ * QPs, so tx_cpu may as well be of a later burst than ours.
+ */
+static void enable_softirqs(struct roe_qp *qp)
+{
+	preempt_disable();
+	local_bh_enable();
+	if (qp->type != IB_QPT_RC && !in_softirq() &&
+	    !(local_softirq_pending() & BIT(NET_RX_SOFTIRQ)))
+		cmpxchg(&qp->tx_cpu, smp_processor_id(), ROE_TX_ANYWHERE);
+	preempt_enable();
+}
+
+/*
  * Collect a burst under the lock, send it without. The owner flag keeps the
  * order of bursts; whoever comes meanwhile leaves tx_again. Returns whether
  * another round is wanted.
@@ -202,6 +248,8 @@ static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 		qp->tx_again = has_work(qp);
 		return false;
 	}
+	if (has_work(qp) && sends_elsewhere(qp))
+		return false;
 	qp->tx_busy = true;
 	qp->tx_again = false;
 	peer = roe_direct_peer(qp, ctx);
@@ -341,7 +389,7 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 	}
 	*more = finish(qp, &ctx);
 	rcu_read_unlock();
-	local_bh_enable();
+	enable_softirqs(qp);
 	/* what was sent to this host has been received by now */
 	if (rung && small && READ_ONCE(qp->dev->relay))
 		roe_relay_notice(qp, ctx.now, ktime_get_ns());
@@ -564,6 +612,7 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	qp->attr.port_num = 1;
 	qp->attr.path_mig_state = IB_MIG_MIGRATED;
 	INIT_WORK(&qp->work, work);
+	qp->tx_cpu = ROE_TX_ANYWHERE;
 	INIT_DELAYED_WORK(&qp->flush_work, flush_late);
 	hrtimer_setup(&qp->timer, timer_fn, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 }

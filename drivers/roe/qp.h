@@ -11,7 +11,9 @@
  *   Nothing is held across ip_local_out, nor is the lock of another QP taken
  *   inside of one: who finds tx_busy clear becomes the
  *   owner of transmission, collects a burst under the lock, drops it, sends,
- *   and looks again; the others leave tx_again.
+ *   and looks again; the others leave tx_again. UC and UD have to send from
+ *   tx_cpu until its backlog is empty: set under the lock, cleared there by
+ *   cmpxchg without.
  *
  * Life
  *   QPNs are unique in the whole module (one xarray), lookups are RCU. Whoever
@@ -195,12 +197,15 @@ struct roe_resp {
 	u32	early_nr;
 };
 
+#define ROE_TX_ANYWHERE		(-1)	/* nothing that was sent waits on this host */
+
 struct roe_qp {
 	struct ib_qp		ib;
 	spinlock_t		lock;		/* transport state, from here on */
 	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
 	enum ib_qp_type		type;
 	bool			tx_busy, tx_again;
+	int			tx_cpu;		/* UC, UD: where sent packets may wait; qp.c */
 	bool			comm_est;	/* first packet in RTR was reported */
 	bool			sqd_notify;	/* en_sqd_async_notify */
 	bool			sq_drained;

@@ -2,7 +2,7 @@
 /*
  * uc_ops - UC: opcodes with their data, states and attributes, errors.
  *
- * usage: uc_ops [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-s SEED] [-- loss]
+ * usage: uc_ops [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-s SEED] [-- loss | order]
  *
  * With the argument "loss" the path loses packets: what arrives must be whole, in
  * order and once, some messages must be missing and most must be there.
@@ -186,6 +186,48 @@ static void test_stream(void)
 		}
 	}
 	rt_ok(ok, "320 messages, 32 at a time, in order");
+	rt_pair_destroy(&p);
+}
+
+/*
+ * A process that streams is moved between processors and served by another one;
+ * its messages must not overtake each other on the way through the host.
+ */
+#define ORDER_MSGS	20000
+#define ORDER_WINDOW	256
+
+/* Take the completions of message @i at both ends. */
+static bool order_take(struct rt_pair *p, int i)
+{
+	struct ibv_wc wc;
+
+	return rt_expect(p->a.scq, i, IBV_WC_SUCCESS, NULL) &&
+	       rt_expect(p->b.rcq, i, IBV_WC_SUCCESS, &wc) &&
+	       RT_EQ(be32toh(wc.imm_data), i);
+}
+
+static void test_order(void)
+{
+	struct rt_opt opt = uc_opt();
+	int posted, done = 0;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct rt_pair p;
+	bool ok = true;
+
+	opt.cap.max_send_wr = opt.cap.max_recv_wr = ORDER_WINDOW;
+	pair(&p, &opt);
+	for (posted = 0; ok && posted < ORDER_MSGS; posted++) {
+		wr = request(posted, IBV_WR_SEND_WITH_IMM, &sge,
+			     posted & 512 ? 8 : posted % 32 * 90 + 1);
+		wr.imm_data = htobe32(posted);
+		ok = RT_EQ(rt_post_recv(&p.b, posted, &bbuf, 0, 3000), 0) &&
+		     RT_EQ(rt_post(&p.a, &wr), 0) &&
+		     (posted - done < ORDER_WINDOW - 1 || order_take(&p, done++));
+	}
+	while (ok && done < ORDER_MSGS)
+		ok = order_take(&p, done++);
+	rt_ok(ok, "%d messages in a stream, in order, none missing", ORDER_MSGS);
 	rt_pair_destroy(&p);
 }
 
@@ -539,6 +581,10 @@ int main(int argc, char **argv)
 	rt_diag("seed %llu", (unsigned long long)rt_args.seed);
 	if (rt_args.first < argc && !strcmp(argv[rt_args.first], "loss")) {
 		test_loss();
+		return rt_done();
+	}
+	if (rt_args.first < argc && !strcmp(argv[rt_args.first], "order")) {
+		test_order();
 		return rt_done();
 	}
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {

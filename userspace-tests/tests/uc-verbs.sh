@@ -14,6 +14,12 @@ topo_or_die topo_veth
 run_tap "uc_ops, one device" 60 uc_ops -d roe0
 run_tap "uc_ops, two devices" 60 uc_ops -d roe0 -D roe1
 
+# A receive softirq that gives up early leaves packets in the backlog of its CPU.
+check "a slow backlog" sysctl -qw net.core.dev_weight=1 net.core.netdev_budget=1
+run_tap "uc_ops, order, one device" 60 uc_ops -d roe0 -- order
+run_tap "uc_ops, order, two devices" 60 uc_ops -d roe0 -D roe1 -- order
+check "a quick one again" sysctl -qw net.core.dev_weight=64 net.core.netdev_budget=300
+
 modprobe sch_netem 2>/dev/null
 check "netem on the path" tc qdisc add dev va root netem loss 4% limit 100000
 run_tap "uc_ops, a path that loses packets" 60 uc_ops -d roe0 -D roe1 -- loss
