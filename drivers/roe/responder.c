@@ -551,6 +551,27 @@ static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 }
 
 /*
+ * What an ACK names that no request asked for now: all that was done, but for the
+ * READs and ATOMICs at the end. Their responses may be lost; an ACK is none, but rdma_rxe
+ * completes a READ by one of the same PSN, without data. Of what a slot is not kept
+ * any more the peer has had the response.
+ */
+static u32 done_psn(const struct roe_resp *resp)
+{
+	u32 psn = roe_psn_add(resp->psn, -1), i;
+
+	for (i = 1; i <= resp->rsrc_nr; i++) {
+		const struct roe_rsrc *rs =
+			&resp->rsrc[(resp->rsrc_head + resp->rsrc_nr - i) % resp->rsrc_nr];
+
+		if (rs->kind == ROE_RSRC_NONE || rs->last_psn != psn)
+			break;
+		psn = roe_psn_add(rs->first_psn, -1);
+	}
+	return psn;
+}
+
+/*
  * The expected packet, then those that waited for it. The peer hears at once how
  * far that went, for it may have sent no more than was missing: by an ACK or, if
  * there is another gap, by the NAK for that.
@@ -576,7 +597,7 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (resp->early_nr && (tell || closed))
 		owe_nak(resp, ROE_NAK_PSN_SEQ);
 	else if (closed && !resp->ack_due && !resp->rsrc_pending)
-		owe(resp, roe_psn_add(resp->psn, -1), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+		owe(resp, done_psn(resp), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
 /* The kept request of @kind that @psn belongs to. */
@@ -640,7 +661,7 @@ static void duplicate(struct roe_qp *qp, const struct roe_pkt *p)
 	else if (!(flags & (ROE_F_SEND | ROE_F_WRITE)))
 		duplicate_once(qp, p, ROE_RSRC_EMPTY);
 	else if (p->ackreq && !resp->ack_due)
-		owe(resp, roe_psn_add(resp->psn, -1), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+		owe(resp, done_psn(resp), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
 /*

@@ -218,6 +218,31 @@ static bool duplicate_send(void)
 	       no_completion(q.rcq) && alive();
 }
 
+/* Requests with responses follow: an ACK of theirs would look like a response. */
+static bool duplicate_before_read(void)
+{
+	struct raw_pkt k, r;
+
+	fresh();
+	recv_at(1, 0, 4096);
+	send_op(RAW_SEND_ONLY, 0, 8);
+	if (!expect_ack(ACK, 0, 1))
+		return false;
+	k = pkt(RAW_READ_REQ, 1);
+	k.dmalen = 8;
+	raw_send(&peer, &k);
+	if (!RT_CHECK(raw_recv(&peer, &r, rt_timeout_ms)) ||
+	    !RT_EQ(r.psn, (RT_FIRST_PSN + 1) & RAW_PSN_MASK))
+		return false;
+	k = pkt(RAW_FETCH_ADD, 2);
+	raw_send(&peer, &k);
+	if (!RT_CHECK(raw_recv(&peer, &r, rt_timeout_ms)) ||
+	    !RT_EQ(r.psn, (RT_FIRST_PSN + 2) & RAW_PSN_MASK))
+		return false;
+	send_op(RAW_SEND_ONLY, 0, 8);
+	return expect_ack(ACK, 0, 3) && got(1, 8) && alive();
+}
+
 static bool duplicate_far(void)
 {
 	fresh();
@@ -910,6 +935,7 @@ static const struct {
 	{ "gap: one NAK 0x60, then silence; what finds no receive WQE is forgotten", gap },
 	{ "gap: what came early is done when it closes, in order", gap_closed },
 	{ "duplicate SEND: acknowledged, not executed", duplicate_send },
+	{ "duplicate SEND before READ and ATOMIC: the ACK is the SEND's", duplicate_before_read },
 	{ "PSN half the space back is a duplicate", duplicate_far },
 	{ "no receive WQE: RNR NAK, once", not_ready },
 	{ "WRITE with immediate without receive WQE: RNR NAK, nothing written",

@@ -524,8 +524,11 @@ bool rt_check(const void *buf, size_t len, uint64_t seed, size_t pos)
 		if (n > len)
 			n = len;
 		if (memcmp(p, (uint8_t *)&w + skip, n)) {
-			rt_diag("wrong data in the 8 bytes at stream position %zu",
-				pos);
+			uint64_t have = 0;
+
+			memcpy((uint8_t *)&have + skip, p, n);
+			rt_diag("wrong data in %zu bytes at stream position %zu: %016llx, wanted %016llx",
+				n, pos, (unsigned long long)have, (unsigned long long)w);
 			return false;
 		}
 		p += n;
