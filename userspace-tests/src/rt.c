@@ -527,7 +527,7 @@ bool rt_check(const void *buf, size_t len, uint64_t seed, size_t pos)
 			uint64_t have = 0;
 
 			memcpy((uint8_t *)&have + skip, p, n);
-			rt_diag("wrong data in %zu bytes at stream position %zu: %016llx, wanted %016llx",
+			rt_diag("wrong data, %zu bytes at stream position %zu: %llx, not %llx",
 				n, pos, (unsigned long long)have, (unsigned long long)w);
 			return false;
 		}

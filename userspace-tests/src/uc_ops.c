@@ -215,7 +215,8 @@ static void test_order(void)
 	struct rt_pair p;
 	bool ok = true;
 
-	opt.cap.max_send_wr = opt.cap.max_recv_wr = ORDER_WINDOW;
+	opt.cap.max_send_wr = ORDER_WINDOW;
+	opt.cap.max_recv_wr = ORDER_WINDOW;
 	pair(&p, &opt);
 	for (posted = 0; ok && posted < ORDER_MSGS; posted++) {
 		wr = request(posted, IBV_WR_SEND_WITH_IMM, &sge,
