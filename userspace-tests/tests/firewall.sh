@@ -27,11 +27,6 @@ topo()
 	link_add roe0 va && link_add roe1 vb rb
 }
 
-ns_gid()
-{
-	ip netns exec "$1" bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid $2 $3"
-}
-
 # pp SECONDS ADDRESS-A ADDRESS-B [ITERATIONS]
 pp()
 {

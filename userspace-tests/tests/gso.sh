@@ -98,8 +98,8 @@ table netdev seen {
 }
 N
 peer=roe1
-a4=$($in_ra bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid roe0 10.0.0.1")
-a6=$($in_ra bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid roe0 fd00:a::1")
+a4=$(ns_gid ra roe0 10.0.0.1)
+a6=$(ns_gid ra roe0 fd00:a::1)
 b4=$(wait_gid roe1 10.0.0.2)
 b6=$(wait_gid roe1 fd00:a::2)
 

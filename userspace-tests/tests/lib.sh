@@ -286,21 +286,30 @@ ip_to_gid()
 	echo "${gid#:}"
 }
 
-# gid_index DEV ADDRESS [NETDEV] - index of the RoCE v2 GID of that address. One
-# grep over the beginning of the table, which is filled from there; the whole of it
-# takes seconds on the debug kernel.
+# gid_index DEV ADDRESS [NETDEV] - index of the RoCE v2 GID of that address, in the
+# beginning of the table, which is filled from there. No program is started here, either.
 gid_index()
 {
-	local f i port=/sys/class/infiniband/$1/ports/1
+	local i got want port=/sys/class/infiniband/$1/ports/1
 
-	for f in $(grep -lsxF "$(ip_to_gid "$2")" "$port"/gids/{?,[1-5]?}); do
-		i=${f##*/}
-		grep -qsxF "RoCE v2" "$port/gid_attrs/types/$i" || continue
-		[ -z "${3:-}" ] || grep -qsxF "$3" "$port/gid_attrs/ndevs/$i" || continue
+	want=$(ip_to_gid "$2")
+	for i in {0..59}; do
+		read -r got < "$port/gids/$i" && [ "$got" = "$want" ] || continue
+		read -r got < "$port/gid_attrs/types/$i" && [ "$got" = "RoCE v2" ] || continue
+		if [ -n "${3:-}" ]; then
+			read -r got < "$port/gid_attrs/ndevs/$i" && [ "$got" = "$3" ] || continue
+		fi
 		echo "$i"
 		return 0
-	done
+	done 2>/dev/null
 	return 1
+}
+
+# nap - 0.1 s, without a program: a read from a pipe that nobody writes to
+exec {nap_fd}<> <(:)
+nap()
+{
+	read -r -t 0.1 -u $nap_fd || return 0
 }
 
 # wait_gid DEV ADDRESS [NETDEV] - the same, waiting for it for up to 20 s: the
@@ -314,16 +323,27 @@ wait_gid()
 			echo "no GID $2 on $1" >&2
 			return 1
 		fi
-		sleep 0.1
+		nap
 	done
+}
+
+# ns_gid NETNS DEV ADDRESS [NETDEV] - wait_gid in another namespace, which has a sysfs of
+# its own
+export SLOW nap_fd
+export -f ip_to_gid gid_index wait_gid nap
+ns_gid()
+{
+	# shellcheck disable=SC2016 # for that shell
+	ip netns exec "$1" bash -c 'wait_gid "$@"' wait_gid "${@:2}"
 }
 
 # counter DEV NAME [NETNS] - of a device in a namespace; sysfs has those of the
 # initial namespace only, from kernel 7 on
 counter()
 {
-	${3:+ip netns exec "$3"} rdma statistic show link "$1/1" | grep -o " $2 [0-9]*" |
-		grep -o '[0-9]*$'
+	local all
+	all=$(${3:+ip netns exec "$3"} rdma statistic show link "$1/1") || return
+	[[ $all =~ " $2 "([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
 }
 
 # wait_for SECONDS COMMAND... - until the command succeeds
@@ -333,7 +353,7 @@ wait_for()
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || return 1
-		sleep 0.1
+		nap
 	done
 }
 
@@ -346,9 +366,23 @@ background()
 	pids+=("$bg")
 }
 
+# listening PORT - somebody is, by TCP in this namespace
 listening()
 {
-	ss -Hltn "sport = :$1" | grep -q .
+	local port line lines lines6=()
+	printf -v port ':%04X ' "$1"
+	mapfile -t lines < /proc/net/tcp
+	[ ! -e /proc/net/tcp6 ] || mapfile -t lines6 < /proc/net/tcp6
+	for line in "${lines[@]}" "${lines6[@]}"; do
+		[[ $line != *"$port"*":0000 0A "* ]] || return 0
+	done
+	return 1
+}
+
+# listening_in NETNS PORT
+listening_in()
+{
+	ip netns exec "$1" ss -Hltn "sport = :$2" | grep -q .
 }
 
 # pair_run SECONDS PORT "SERVER" "CLIENT" - both must succeed; a client starts
@@ -364,10 +398,11 @@ pair_run()
 	timeout -k 5 $limit $3 > "$TMP/server.out" 2>&1 &
 	s=$!
 	pids+=("$s")
-	for _ in $(seq 100); do
-		${ns:+ip netns exec $ns} ss -Hltn "sport = :$port" | grep -q . && break
-		sleep 0.1
-	done
+	if [ -n "$ns" ]; then
+		wait_for 20 listening_in "$ns" "$port"
+	else
+		wait_for 20 listening "$port"
+	fi
 	# shellcheck disable=SC2086
 	timeout -k 5 $limit $4 > "$TMP/client.out" 2>&1
 	rc2=$?

@@ -53,11 +53,6 @@ topo()
 	wait_for 20 queried && sleep 1
 }
 
-ns_gid()
-{
-	ip netns exec "$1" bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid $2 $3"
-}
-
 # result NAME FILE - take over the TAP of a program in the background
 result()
 {

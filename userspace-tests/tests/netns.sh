@@ -37,11 +37,6 @@ move_in()
 		rdma dev set "$1" netns "$2"
 }
 
-ns_gid()
-{
-	ip netns exec "$1" bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid $2 $3"
-}
-
 # Processes outside: one inside would keep its namespace alive. The initial
 # namespace has no sysfs entry of a device of another one, but it can open it.
 traffic=()

@@ -29,13 +29,6 @@ topo()
 	link_add roe0 va ra && link_add roe1 vb rb
 }
 
-ns_gid()
-{
-	local ns=$1
-	shift
-	ip netns exec "$ns" bash -c ". $TESTS/lib.sh; trap - EXIT; wait_gid $*"
-}
-
 # stream DEVA ADDRA DEVB ADDRB [N] - verified, between these source GIDs; the
 # exchange over TCP goes to 10.0.0.1 or, in $tcp, another address of ra
 stream()
