@@ -206,17 +206,20 @@ tsc_build() {
 	C
 }
 
-# qemu - prints the emulator to use. QEMU 10 (bookworm-backports) is faster than
-# bookworm's 7.2; it is taken from the private folder if that could be made.
+# need_qemu - prints the emulator to use: $ROE_QEMU, or a new one, whose machines start
+# processes in half the time of QEMU 7.2's, or if there is none to be had the installed one
 need_qemu() {
 	need qemu-system-x86 busybox-static cpio kmod e2fsprogs
-	echo qemu-system-x86_64
+	if [ -n "${ROE_QEMU:-}" ]; then
+		echo "$ROE_QEMU"
+	else
+		qemu_new || { warn "no newer QEMU: all takes longer"; echo qemu-system-x86_64; }
+	fi
 }
 
-# qemu_uso - prints a command that runs a QEMU whose virtio-net has UDP segmentation
-# offload (8.1 and newer): the installed one, or bookworm-backports' unpacked in the
-# cache.
-qemu_uso() {
+# qemu_new - prints a command that runs QEMU 8.1 or newer, whose virtio-net has UDP
+# segmentation offload: the installed one, or bookworm-backports' unpacked in the cache
+qemu_new() {
 	local dir
 	if qemu-system-x86_64 -device virtio-net-pci,help 2>/dev/null | grep -q host_uso; then
 		echo qemu-system-x86_64
