@@ -88,6 +88,13 @@ need() {
 		die "could not install ${missing[*]}"
 }
 
+# need_machines - what it takes to make kernels, images and modules
+need_machines() {
+	need linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev xz-utils zstd \
+		busybox-static cpio kmod e2fsprogs mmdebstrap uidmap debian-archive-keyring \
+		rsync libibverbs-dev
+}
+
 # apt_lists - makes sure that apt knows of the packages at all.
 apt_lists() {
 	[ -n "${_roe_apt_lists:-}" ] && return
