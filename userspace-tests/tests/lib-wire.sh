@@ -5,7 +5,7 @@
 # machines run the same script; side a is the server of every case.
 #
 #	wire_sync NAME		wait until the other side is here too
-#	wire_case TEXT SECONDS "SERVER" "CLIENT"
+#	wire_case TEXT SECONDS "SERVER" "CLIENT"	see there
 #	wire_pair TEXT SECONDS "READY" "SERVER" "CLIENT"
 #
 # The sides meet over TCP on eth0, whose addresses are set already.
@@ -14,37 +14,31 @@
 
 SIDE=${ROE_SIDE:?}
 PEER=${ROE_PEER:?}
+PEER6=${ROE_PEER6:?}
 [ "$SIDE" = a ] && OWN=10.77.0.1 || OWN=10.77.0.2
 sync_port=19000
 
 # A meeting in numbered order: a listens, b connects and they swap one line. b
-# tries again until a is there.
+# tries again until a is there. No interpreter is started: that takes longest on slow
+# machines, and there are many meetings.
 wire_sync()
 {
+	local limit=$((120 * SLOW)) got=
 	sync_port=$((sync_port + 1))
-	python3 - "$SIDE" "$PEER" $sync_port "$1" $((120 * SLOW)) <<'P'
-import socket, sys, time
-side, peer, port, word, limit = sys.argv[1:]
-end = time.time() + float(limit)
-if side == "a":
-    s = socket.create_server(("", int(port)))
-    s.settimeout(float(limit))
-    c = s.accept()[0]
-else:
-    while True:
-        try:
-            c = socket.create_connection((peer, int(port)), 2)
-            break
-        except OSError:
-            if time.time() > end:
-                sys.exit("no peer at meeting " + word)
-            time.sleep(0.1)
-c.settimeout(float(limit))
-c.sendall(word.encode() + b"\n")
-got = c.makefile().readline().strip()
-if got != word:
-    sys.exit("peer is at %r, we are at %r" % (got, word))
-P
+	if [ "$SIDE" = a ]; then
+		got=$(timeout $limit nc -l -N "$sync_port" <<< "$1")
+	else
+		local end=$((SECONDS + limit))
+		until { exec 9<> "/dev/tcp/$PEER/$sync_port"; } 2>/dev/null; do
+			[ $SECONDS -lt $end ] || break
+			sleep 0.05
+		done
+		{ echo "$1" >&9 && read -r -t $limit got <&9; } 2>/dev/null
+		{ exec 9>&-; } 2>/dev/null
+	fi
+	[ "$got" = "$1" ] && return
+	echo "# we are at '$1', the peer is at '$got'"
+	return 1
 }
 
 # The device under test on eth0, named roe0 whatever its type.
@@ -54,21 +48,9 @@ wire_link()
 	if ! rdma link show roe0/1 >/dev/null 2>&1; then
 		link_add roe0 eth0 || return
 	fi
-	GID=$(wait_gid roe0 $OWN) && GID6=$(wait_gid roe0 fd77::${OWN##*.})
-}
-
-# One case on both sides: a runs SERVER, b runs CLIENT once a listens on $PORT.
-wire_case()
-{
-	local text=$1 limit=$2 cmd
-	wire_sync "${text// /_}" || {
-		tap_not_ok "$text: the sides do not meet"
-		tap_done
-	}
-	[ "$SIDE" = a ] && cmd=$3 || cmd=$4
-	[ "$SIDE" = b ] && sleep 1.5
-	# shellcheck disable=SC2086
-	check "$text" timeout -k 5 $((limit * SLOW)) $cmd
+	GID=$(wait_gid roe0 $OWN) && GID6=$(wait_gid roe0 fd77::${OWN##*.}) || return
+	# The core waits one second for a neighbour, which a busy host may not answer in
+	wire_sync link && wait_for 60 ping -c 1 -W 5 "$PEER" && wait_for 60 ping -c 1 -W 5 "$PEER6"
 }
 
 meet_or_die()
@@ -76,6 +58,13 @@ meet_or_die()
 	wire_sync "${1// /_}" && return
 	tap_not_ok "$1: the sides do not meet"
 	tap_done
+}
+
+# Somebody listens, on a TCP port or for the CM, or a server has ended already.
+serving()
+{
+	ss -Hltn | grep -q . || rdma resource show cm_id | grep -q 'state LISTEN' ||
+		! kill -0 "${pids[-1]}"
 }
 
 # served SERVER-PID STAY - a server's end, with its output
@@ -88,12 +77,15 @@ served()
 	[ "$1" = 0 ] || [ "$2" = 1 ]
 }
 
-# The same for a client that may start only when READY succeeds on a. A server that
-# does not end by itself begins with "stay".
+# wire_pair TEXT SECONDS "READY" "SERVER" "CLIENT" - one case on both sides: a runs
+# SERVER, b runs CLIENT once READY succeeds on a. A server that does not end by itself
+# begins with "stay".
 wire_pair()
 {
 	local text=$1 limit=$(($2 * SLOW)) server=${4#stay } stay=0
 	[ "$server" = "$4" ] || stay=1
+	# no time of the server passes while the other machine is not there yet
+	meet_or_die "$text, begin"
 	if [ "$SIDE" = a ]; then
 		# shellcheck disable=SC2086
 		timeout -k 5 $limit $server > "$TMP/server.out" 2>&1 &
@@ -101,14 +93,20 @@ wire_pair()
 		# shellcheck disable=SC2086
 		wait_for 30 $3
 		meet_or_die "$text"
-		meet_or_die "$text, end"
+		[ $stay = 0 ] || meet_or_die "$text, end"
 		check "$text" served "${pids[-1]}" $stay
 	else
 		meet_or_die "$text"
 		# shellcheck disable=SC2086
 		check "$text" timeout -k 5 $limit $5
-		meet_or_die "$text, end"
+		[ $stay = 0 ] || meet_or_die "$text, end"
 	fi
+}
+
+# wire_case TEXT SECONDS "SERVER" "CLIENT" - a server that listens
+wire_case()
+{
+	wire_pair "$1" "$2" serving "$3" "$4"
 }
 
 # The standard set of RC cases, with data verified.
