@@ -95,6 +95,40 @@ static void timer_sample(struct kunit *test)
 	KUNIT_EXPECT_LE(test, req->rttvar, NSEC_PER_SEC / 4);
 }
 
+/* A way longer than the RTO: it stays doubled until a packet was sent once only. */
+static void timer_backoff(struct kunit *test)
+{
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	struct roe_qp *qp = new_qp(test);
+	struct roe_req *req = &qp->req;
+
+	req->backoff = 2;
+	req->una = 7;
+	req->rtt_start = 0;
+	roe_requester_progress(qp, &ctx);
+	KUNIT_EXPECT_EQ(test, rto(qp), 4ull * ROE_RTO_MIN_NS);
+	req->rtt_start = ctx.now - 50 * NSEC_PER_MSEC;
+	req->rtt_psn = 6;
+	roe_requester_progress(qp, &ctx);
+	KUNIT_EXPECT_EQ(test, req->backoff, 0);
+	KUNIT_EXPECT_EQ(test, rto(qp), 150ull * NSEC_PER_MSEC);
+}
+
+/* One lost packet of a few says nothing about the window. */
+static void timer_window(struct kunit *test)
+{
+	struct roe_qp *qp = new_qp(test);
+	struct roe_req *req = &qp->req;
+
+	req->cwnd = 64;
+	req->max_psn = 31;
+	roe_requester_lost(qp);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 64);
+	req->max_psn = 32;
+	roe_requester_lost(qp);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 32);
+}
+
 static void timer_next(struct kunit *test)
 {
 	static const struct {
@@ -139,6 +173,8 @@ static struct kunit_case timer_cases[] = {
 	KUNIT_CASE(timer_ack),
 	KUNIT_CASE(timer_rto),
 	KUNIT_CASE(timer_sample),
+	KUNIT_CASE(timer_backoff),
+	KUNIT_CASE(timer_window),
 	KUNIT_CASE(timer_next),
 	KUNIT_CASE(timer_off),
 	{}

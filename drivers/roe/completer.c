@@ -78,7 +78,7 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 	if (qp->req.rewound)
 		return;
 	roe_stat_inc(qp->dev, ROE_STAT_IMPLIED_NAK);
-	roe_requester_slow_down(qp);
+	roe_requester_lost(qp);
 	if (roe_requester_retry(qp, ctx))
 		qp->req.rewound = true;
 }

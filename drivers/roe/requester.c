@@ -114,14 +114,25 @@ bool roe_requester_at_una(const struct roe_qp *qp)
 
 ROE_EXPORT_FOR_TEST(roe_requester_at_una);
 
-/**
- * roe_requester_slow_down() - packets were lost: fewer in flight from now on
- * @qp: a whole window sent again at once would only overrun the same queue
- */
-void roe_requester_slow_down(struct roe_qp *qp)
+static void slow_down(struct roe_req *req)
 {
-	qp->req.cwnd = max_t(u32, qp->req.cwnd / 2, ROE_WINDOW_MIN);
+	req->cwnd = max_t(u32, req->cwnd / 2, ROE_WINDOW_MIN);
 }
+
+/**
+ * roe_requester_lost() - packets were lost: fewer in flight from now on
+ * @qp: a whole window sent again at once would only overrun the same queue; how many
+ *	it may be, a few packets do not tell
+ */
+void roe_requester_lost(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+
+	if (roe_psn_diff(req->max_psn, req->una) * 2 >= (s32)req->cwnd)
+		slow_down(req);
+}
+
+ROE_EXPORT_FOR_TEST(roe_requester_lost);
 
 /**
  * roe_requester_pause() - a response found no page to be written to
@@ -204,7 +215,7 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	/* once for what was in flight together */
 	if (roe_psn_diff(req->una, req->recover) >= 0) {
-		roe_requester_slow_down(qp);
+		roe_requester_lost(qp);
 		req->recover = req->max_psn;
 	}
 	if (!roe_requester_retry(qp, ctx))
@@ -243,7 +254,6 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
 	req->rewound = false;
-	req->backoff = 0;
 	req->cwnd = min_t(u32, req->cwnd + 1, ROE_WINDOW_PKTS);
 	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
 		req->probe = 0;
@@ -273,7 +283,7 @@ void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx)
 	struct roe_req *req = &qp->req;
 	u64 soon;
 
-	roe_requester_slow_down(qp);
+	slow_down(req);
 	soon = ctx->now + ((u64)ROE_LOCAL_DROP_NS << min(req->backoff, 8u));
 
 	if (roe_psn_diff(req->max_psn, req->una) > 0 &&

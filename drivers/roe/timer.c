@@ -6,7 +6,7 @@
  * - ack_deadline: the Local ACK Timeout of the oldest unacknowledged request
  *   (IBTA 9.9.2.4), 4.096 us * 2^t; each expiry counts against retry_cnt.
  * - early_deadline: below it, from the measured round trip as in RFC 6298
- *   (RTO = SRTT + 4 * RTTVAR, doubled on each expiry); counts nothing, so a
+ *   (RTO = SRTT + 4 * RTTVAR, doubled on each expiry until there is a sample); counts nothing, so a
  *   lost tail costs round trips and not the whole verbs time-out.
  *
  * Who drives the QP asks roe_timer_next() after each run and calls
@@ -110,6 +110,11 @@ void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn)
 		return;
 	rtt = min_t(u64, now - req->rtt_start, NSEC_PER_SEC);
 	req->rtt_start = 0;
+	/*
+	 * Only now: what was sent twice cannot be timed, and on a way that takes longer
+	 * than the RTO everything would be sent twice for ever (RFC 6298, 5.7 and Karn).
+	 */
+	req->backoff = 0;
 	if (!req->srtt) {
 		req->srtt = rtt;
 		req->rttvar = rtt / 2;
@@ -153,7 +158,7 @@ static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_stat_inc(qp->dev, ROE_STAT_TIMEOUT);
 	qp->req.rewound = false;
-	roe_requester_slow_down(qp);
+	roe_requester_lost(qp);
 	if (roe_requester_retry(qp, ctx))
 		roe_timer_arm(qp, ctx);
 }
@@ -165,7 +170,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->backoff++;
 	req->rewound = false;
 	req->early_deadline = ctx->now + rto(qp);
-	roe_requester_slow_down(qp);
+	roe_requester_lost(qp);
 	roe_requester_rewind(qp);
 }
 

@@ -35,7 +35,7 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 void roe_requester_rewind(struct roe_qp *qp);
 bool roe_requester_at_una(const struct roe_qp *qp);
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
-void roe_requester_slow_down(struct roe_qp *qp);
+void roe_requester_lost(struct roe_qp *qp);
 bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_probed(struct roe_qp *qp);
