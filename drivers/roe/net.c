@@ -214,6 +214,8 @@ static struct socket *open_socket(struct net *net, bool v6)
 	struct udp_tunnel_sock_cfg tunnel = {
 		.encap_type	= 1,
 		.encap_rcv	= encap_rcv,
+		.gro_receive	= roe_gro_receive,
+		.gro_complete	= roe_gro_complete,
 	};
 	struct socket *sock;
 	int err;

@@ -97,6 +97,10 @@ enum roe_rx_verdict {
  */
 enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb);
 
+/* gro.c: for our sockets */
+struct sk_buff *roe_gro_receive(struct sock *sk, struct list_head *head, struct sk_buff *skb);
+int roe_gro_complete(struct sock *sk, struct sk_buff *skb, int nhoff);
+
 int roe_receive_init(void);
 void roe_receive_exit(void);
 
