@@ -226,6 +226,7 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 	qp->flush_idle = 0;
 	stop_sending(qp);
 	qp->resp.ack_due = false;
+	qp->resp.echo.until = 0;
 	qp->resp.rsrc_pending = 0;
 	roe_early_purge(&qp->resp);
 	roe_complete_flush(qp, ctx);

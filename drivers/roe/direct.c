@@ -102,7 +102,7 @@ bool roe_direct_way(struct roe_qp *qp, struct roe_ctx *ctx, bool possible)
 	} else if (!req->direct) {
 		req->direct = roe_requester_at_una(qp);
 	}
-	ctx->answers_only = (resp->rsrc_pending || resp->ack_due) && resp->direct != req->direct;
+	ctx->answers_only = roe_resp_owes(resp) && resp->direct != req->direct;
 	return ctx->answers_only ? resp->direct : req->direct;
 }
 

@@ -84,7 +84,8 @@ struct roe_qp *roe_qp_lookup(u32 qpn)
 
 static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
-	bool more;
+	bool more, waits = qp->resp.echo.until;
+	unsigned int n;
 
 	if (roe_qp_is_ud(qp))
 		return roe_ud_emit(qp, ctx, txb);
@@ -92,11 +93,18 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	/* the requests come next, when the worker has brought what the answers wait for */
 	if (ctx->answers_only)
 		return !qp->resp.stalled;
-	return roe_requester_emit(qp, ctx, txb) || more;
+	n = txb->n;
+	more |= roe_requester_emit(qp, ctx, txb);
+	if (txb->n == n)
+		return more;
+	roe_echo_answer(qp, ctx);
+	if (waits)
+		more |= roe_responder_emit(qp, ctx, txb);
+	return more;
 }
 
 /**
- * roe_qp_emit() - fill a burst: responses first, then requests
+ * roe_qp_emit() - fill a burst: responses, requests, the ACK that waited for them
  * @qp: qp->lock held
  * @ctx: the time; takes notifications
  * @txb: empty
@@ -192,8 +200,7 @@ static bool has_work(const struct roe_qp *qp)
 	/* pairs with the release in post_one() */
 	u32 prod = smp_load_acquire(&qp->sq.prod);
 
-	return qp->resp.ack_due || qp->resp.rsrc_pending ||
-	       qp->sq.next != prod;
+	return roe_resp_owes(&qp->resp) || qp->sq.next != prod;
 }
 
 /*

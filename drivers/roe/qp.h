@@ -169,6 +169,15 @@ struct roe_rsrc {
 	u64	orig;		/* ATOMIC: value before */
 };
 
+/* Does the process answer each message (echo.c)? Under qp->lock. */
+struct roe_echo {
+	u64	until;		/* ns: the ACK owed waits; 0: it does not */
+	u64	came;		/* ns: the last message, not answered yet; 0: none */
+	u32	turn;		/* ns from a message to its answer, on average */
+	u8	score;		/* messages answered in a row */
+	u8	need;		/* ... after which the ACK waits */
+};
+
 /* Responder (r_): under qp->lock. */
 struct roe_resp {
 	u32	psn;		/* ePSN */
@@ -178,6 +187,7 @@ struct roe_resp {
 	bool	ack_due;
 	bool	fatal;		/* refused for good: ERR once the NAK has left */
 	bool	direct;		/* requests came so; the answers take the same way */
+	struct roe_echo	echo;
 	u8	nak_state;	/* syndrome of the NAK sent for ePSN, 0: none */
 	u32	in_msg;		/* 0, ROE_F_SEND or ROE_F_WRITE: message open */
 	bool	rwqe_valid;
@@ -196,6 +206,12 @@ struct roe_resp {
 	struct roe_early **early;	/* came before their turn, by PSN; NULL: none yet */
 	u32	early_nr;
 };
+
+/* Something is owed to the peer and may leave. */
+static inline bool roe_resp_owes(const struct roe_resp *resp)
+{
+	return resp->rsrc_pending || (resp->ack_due && !resp->echo.until);
+}
 
 #define ROE_TX_ANYWHERE		(-1)	/* nothing that was sent waits on this host */
 

@@ -31,6 +31,7 @@ static void owe(struct roe_resp *resp, u32 psn, u8 syndrome)
 	resp->ack_due = true;
 	resp->ack_psn = psn;
 	resp->ack_syndrome = syndrome;
+	resp->echo.until = 0;
 }
 
 /* One NAK 0x60 or RNR NAK per ePSN, until the expected packet comes (wire.md 4.2). */
@@ -491,6 +492,8 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 	/* also in place of a NAK that did not leave before its gap closed */
 	if ((p->ackreq || resp->ack_due) && (flags & (ROE_F_SEND | ROE_F_WRITE)))
 		owe(resp, p->psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+	if (p->ackreq && (flags & (ROE_F_SEND | ROE_F_WRITE)) && (flags & ROE_F_END))
+		roe_echo_message(qp, ctx);
 }
 
 /*
@@ -970,12 +973,12 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 			ok = emit_atomic(qp, rs, txb);
 		else if (rs)
 			ok = emit_read(qp, ctx, rs, txb);
-		else if (resp->ack_due)
+		else if (roe_resp_owes(resp))
 			ok = emit_ack(qp, ctx, txb);
 		else
 			return false;
 	}
-	return !resp->stalled && (resp->rsrc_pending || resp->ack_due);
+	return !resp->stalled && roe_resp_owes(resp);
 }
 
 ROE_EXPORT_FOR_TEST(roe_responder_emit);
@@ -993,6 +996,7 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn)
 
 	roe_early_purge(resp);
 	memset(resp, 0, offsetof(struct roe_resp, rwqe));
+	roe_echo_reset(qp);
 	resp->psn = psn;
 	resp->rsrc = rsrc;
 	resp->rsrc_nr = nr;

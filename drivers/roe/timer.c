@@ -9,6 +9,9 @@
  *   (RTO = SRTT + 4 * RTTVAR, doubled on each expiry until there is a sample); counts nothing, so a
  *   lost tail costs round trips and not the whole verbs time-out.
  *
+ * And one of a responder: echo.until, an ACK waits for the answer of the process no
+ * longer (echo.c).
+ *
  * Who drives the QP asks roe_timer_next() after each run and calls
  * roe_timer_run() when that moment has come.
  */
@@ -142,6 +145,8 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = req->ack_deadline;
 	if (req->early_deadline && (!next || req->early_deadline < next))
 		next = req->early_deadline;
+	if (qp->resp.echo.until && (!next || qp->resp.echo.until < next))
+		next = qp->resp.echo.until;
 	return next;
 }
 
@@ -183,6 +188,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
+	if (qp->resp.echo.until && ctx->now >= qp->resp.echo.until)
+		roe_echo_expired(qp);
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
 		rnr_expired(qp);
 	if (!outstanding(qp)) {

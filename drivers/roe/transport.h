@@ -56,6 +56,12 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
 
+/* echo.c: ACKs that wait for the answer of the process */
+void roe_echo_message(struct roe_qp *qp, const struct roe_ctx *ctx);
+void roe_echo_answer(struct roe_qp *qp, const struct roe_ctx *ctx);
+void roe_echo_expired(struct roe_qp *qp);
+void roe_echo_reset(struct roe_qp *qp);
+
 /* ud.c: datagrams, both directions */
 void roe_ud_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const struct rxe_send_wr *wr);
 int roe_ud_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr);

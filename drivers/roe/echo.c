@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Processes that answer each message with one of their own.
+ *
+ * The ACK of a message that is about to be answered is in the way of the answer: it
+ * takes its time on this processor, then on the wire (some links even hold back the
+ * second small packet until the first is acknowledged). So where a process has answered
+ * each message before the next one came, the ACK waits for its answer and leaves
+ * behind it, in the same burst; IBTA 9.7.5.1.2 lets a responder coalesce and sets no
+ * time. No answer in some multiples of the usual time: the ACK leaves alone, and the
+ * process has to prove itself again, twice as long as before.
+ *
+ * Everything else that is owed leaves at once: NAKs, ACKs within a message, those of
+ * a second message, of duplicates, READ responses.
+ *
+ * All here: qp->lock held.
+ */
+#include "transport.h"
+
+/* Messages answered in a row after which the ACK waits: at first, and at most. */
+#define NEED_MIN	4
+#define NEED_MAX	128
+/* An answer later than this is none. */
+#define TURN_MAX_NS	(4 * NSEC_PER_MSEC)
+/* The ACK waits so many times as long as answers take, within limits. */
+#define TURNS		8
+#define WAIT_MIN_NS	(200 * NSEC_PER_USEC)
+#define WAIT_MAX_NS	(4 * NSEC_PER_MSEC)
+
+/**
+ * roe_echo_message() - the last packet of a message asked for an ACK, which is owed
+ * @qp: the QP
+ * @ctx: the time
+ */
+void roe_echo_message(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	struct roe_echo *echo = &qp->resp.echo;
+	u64 wait;
+
+	/* two in a row, which do not wait for each other */
+	if (echo->came)
+		echo->score = 0;
+	echo->came = ctx->now;
+	if (echo->score < echo->need || ctx->direct)
+		return;
+	wait = clamp_t(u64, (u64)TURNS * echo->turn, WAIT_MIN_NS, WAIT_MAX_NS);
+	/* far from what the peer's own clock allows, which is as a rule that of ours */
+	if (qp->timeout_ns && wait > qp->timeout_ns / 8)
+		return;
+	echo->until = ctx->now + wait;
+}
+
+ROE_EXPORT_FOR_TEST(roe_echo_message);
+
+/**
+ * roe_echo_answer() - requests of this QP are in a burst
+ * @qp: the QP; an ACK that waited may follow them
+ * @ctx: the time
+ */
+void roe_echo_answer(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	struct roe_echo *echo = &qp->resp.echo;
+	s64 turn = ctx->now - echo->came;
+
+	echo->until = 0;
+	if (!echo->came)
+		return;
+	echo->came = 0;
+	if (turn > TURN_MAX_NS) {
+		echo->score = 0;
+		return;
+	}
+	echo->turn += ((s32)turn - (s32)echo->turn) / 4;
+	echo->score = min(echo->score + 1, NEED_MAX);
+}
+
+ROE_EXPORT_FOR_TEST(roe_echo_answer);
+
+/**
+ * roe_echo_expired() - no answer came in time
+ * @qp: its ACK may leave
+ */
+void roe_echo_expired(struct roe_qp *qp)
+{
+	struct roe_echo *echo = &qp->resp.echo;
+
+	echo->until = 0;
+	echo->score = 0;
+	echo->need = min(2 * echo->need, NEED_MAX);
+}
+
+ROE_EXPORT_FOR_TEST(roe_echo_expired);
+
+/**
+ * roe_echo_reset() - nothing is known about the process
+ * @qp: the QP
+ */
+void roe_echo_reset(struct roe_qp *qp)
+{
+	qp->resp.echo = (struct roe_echo){ .need = NEED_MIN };
+}
+
+ROE_EXPORT_FOR_TEST(roe_echo_reset);
