@@ -3,7 +3,8 @@
  * Queue pairs: numbers, birth, the frame of every run, death.
  *
  * Why destroy is safe, step by step:
- *   0. No relay looks at the SQ any more, and no doorbell comes that would ask for one.
+ *   0. What is owed has left; no relay looks at the SQ any more, and no doorbell comes
+ *      that would ask for one.
  *   1. The QPN is erased: no new receive finds the QP.
  *   2. state = RESET under the lock: who still holds it from a lookup, the
  *      timer or the worker does nothing with it, arms and queues nothing.
@@ -469,6 +470,25 @@ static void flush_late(struct work_struct *work)
 	ring_doorbell(qp, &more, false);
 }
 
+/**
+ * roe_qp_settle() - before the QP changes: what was posted leaves, and what is owed
+ * @qp: in any state
+ *
+ * A peer whose last message got no ACK would send it again to nobody. Process context,
+ * may sleep.
+ */
+void roe_qp_settle(struct roe_qp *qp)
+{
+	struct roe_ctx ctx;
+
+	roe_relay_part(qp);
+	if (!READ_ONCE(qp->resp.echo.until))
+		return;
+	roe_qp_begin(qp, &ctx);
+	qp->resp.echo.until = 0;
+	roe_qp_end(qp, &ctx);
+}
+
 static enum hrtimer_restart timer_fn(struct hrtimer *timer)
 {
 	struct roe_qp *qp = container_of(timer, struct roe_qp, timer);
@@ -686,7 +706,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 {
 	struct roe_ctx ctx;
 
-	roe_relay_part(qp);
+	roe_qp_settle(qp);
 	unpublish(qp);
 	roe_qp_begin(qp, &ctx);
 	WRITE_ONCE(qp->state, IB_QPS_RESET);

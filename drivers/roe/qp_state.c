@@ -232,7 +232,7 @@ int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	err = alloc_slots(attr, mask, &rsrc);
 	if (err)
 		return err;
-	roe_relay_part(qp);
+	roe_qp_settle(qp);
 	roe_qp_begin(qp, &ctx);
 	cur = mask & IB_QP_CUR_STATE ? attr->cur_qp_state : qp->state;
 	next = mask & IB_QP_STATE ? attr->qp_state : cur;
