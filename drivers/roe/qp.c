@@ -482,8 +482,7 @@ void roe_qp_settle(struct roe_qp *qp)
 	struct roe_ctx ctx;
 
 	roe_relay_part(qp);
-	if (!READ_ONCE(qp->resp.echo.until))
-		return;
+	/* the lock in any case: the completion of that message may be seen before its run ends */
 	roe_qp_begin(qp, &ctx);
 	qp->resp.echo.until = 0;
 	roe_qp_end(qp, &ctx);
