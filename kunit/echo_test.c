@@ -31,7 +31,7 @@ static u64 message(struct user *user)
 static void answer(struct user *user, u64 turn)
 {
 	user->ctx.now += turn;
-	roe_echo_answer(user->qp, &user->ctx);
+	roe_echo_answer(user->qp, &user->ctx, 1);
 	user->ctx.now += GAP;
 }
 
@@ -81,6 +81,12 @@ static void echo_others(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, message(&user), 0);
 		KUNIT_EXPECT_EQ(test, message(&user), 0);
 		answer(&user, TURN);
+	}
+	/* who answers at length */
+	user_init(test, &user);
+	for (i = 0; i < 100; i++) {
+		KUNIT_EXPECT_EQ(test, message(&user), 0);
+		roe_echo_answer(user.qp, &user.ctx, 16);
 	}
 	/* who only receives */
 	user_init(test, &user);

@@ -10,7 +10,8 @@
  * time. No answer in some multiples of the usual time: the ACK leaves alone, and the
  * process has to prove itself again, twice as long as before.
  *
- * Everything else that is owed leaves at once: NAKs, ACKs within a message, those of
+ * That is for messages and answers of one packet; an ACK behind a long answer would come
+ * too late. Everything else that is owed leaves at once: NAKs, ACKs of longer messages, of
  * a second message, of duplicates, READ responses.
  *
  * All here: qp->lock held.
@@ -20,7 +21,8 @@
 /* Messages answered in a row after which the ACK waits: at first, and at most. */
 #define NEED_MIN	4
 #define NEED_MAX	128
-/* An answer later than this is none. */
+/* An answer of more packets, or later than this, is none. */
+#define ANSWER_MAX	2
 #define TURN_MAX_NS	(4 * NSEC_PER_MSEC)
 /* The ACK waits so many times as long as answers take, within limits. */
 #define TURNS		8
@@ -28,7 +30,7 @@
 #define WAIT_MAX_NS	(4 * NSEC_PER_MSEC)
 
 /**
- * roe_echo_message() - the last packet of a message asked for an ACK, which is owed
+ * roe_echo_message() - a message of one packet asked for an ACK, which is owed
  * @qp: the QP
  * @ctx: the time
  */
@@ -56,8 +58,9 @@ ROE_EXPORT_FOR_TEST(roe_echo_message);
  * roe_echo_answer() - requests of this QP are in a burst
  * @qp: the QP; an ACK that waited may follow them
  * @ctx: the time
+ * @pkts: how many
  */
-void roe_echo_answer(struct roe_qp *qp, const struct roe_ctx *ctx)
+void roe_echo_answer(struct roe_qp *qp, const struct roe_ctx *ctx, unsigned int pkts)
 {
 	struct roe_echo *echo = &qp->resp.echo;
 	s64 turn = ctx->now - echo->came;
@@ -66,7 +69,7 @@ void roe_echo_answer(struct roe_qp *qp, const struct roe_ctx *ctx)
 	if (!echo->came)
 		return;
 	echo->came = 0;
-	if (turn > TURN_MAX_NS) {
+	if (turn > TURN_MAX_NS || pkts > ANSWER_MAX) {
 		echo->score = 0;
 		return;
 	}

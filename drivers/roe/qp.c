@@ -98,7 +98,7 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	more |= roe_requester_emit(qp, ctx, txb);
 	if (txb->n == n)
 		return more;
-	roe_echo_answer(qp, ctx);
+	roe_echo_answer(qp, ctx, txb->n - n);
 	if (waits)
 		more |= roe_responder_emit(qp, ctx, txb);
 	return more;

@@ -492,7 +492,8 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 	/* also in place of a NAK that did not leave before its gap closed */
 	if ((p->ackreq || resp->ack_due) && (flags & (ROE_F_SEND | ROE_F_WRITE)))
 		owe(resp, p->psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
-	if (p->ackreq && (flags & (ROE_F_SEND | ROE_F_WRITE)) && (flags & ROE_F_END))
+	if (p->ackreq && (flags & (ROE_F_SEND | ROE_F_WRITE)) && (flags & ROE_F_START) &&
+	    (flags & ROE_F_END))
 		roe_echo_message(qp, ctx);
 }
 

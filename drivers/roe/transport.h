@@ -58,7 +58,7 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn);
 
 /* echo.c: ACKs that wait for the answer of the process */
 void roe_echo_message(struct roe_qp *qp, const struct roe_ctx *ctx);
-void roe_echo_answer(struct roe_qp *qp, const struct roe_ctx *ctx);
+void roe_echo_answer(struct roe_qp *qp, const struct roe_ctx *ctx, unsigned int pkts);
 void roe_echo_expired(struct roe_qp *qp);
 void roe_echo_reset(struct roe_qp *qp);
 
