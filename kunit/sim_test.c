@@ -346,10 +346,54 @@ static void sim_window(struct kunit *test)
 		req->una = req->psn;
 		roe_requester_progress(sim->side[0].qp, &ctx);
 	}
+	req->cwnd = ROE_WINDOW_PKTS;
 	sim->slot = SIM_REGION;
 	sim_post(sim, 0, IB_WR_RDMA_WRITE, SIM_REGION, SIG);
 	sim_emit(sim, 0);
 	KUNIT_EXPECT_EQ(test, sim->sent[0], ROE_WINDOW_PKTS);
+}
+
+/* @sent packets leave, the oldest @acked are acknowledged. Returns the window. */
+static u32 pass(struct roe_qp *qp, u32 sent, u32 acked)
+{
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	struct roe_req *req = &qp->req;
+
+	req->psn = roe_psn_add(req->psn, sent);
+	req->max_psn = req->psn;
+	req->wqe_psn = req->psn;
+	req->una = roe_psn_add(req->una, acked);
+	roe_requester_progress(qp, &ctx);
+	return req->cwnd;
+}
+
+/* It grows while it is full: fast before the first loss, slowly after it, not for ever. */
+static void sim_widen(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp;
+	u32 window = ROE_WINDOW_PKTS, max;
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	max = min_t(u32, ROE_WINDOW_BYTES / qp->mtu, ROE_WINDOW_MAX);
+	/* a few packets at a time prove nothing */
+	for (i = 0; i < 10; i++)
+		KUNIT_EXPECT_EQ(test, pass(qp, 32, 32), window);
+	KUNIT_EXPECT_EQ(test, pass(qp, 128, 64), window + 64);
+	/* a loss when it is full halves it, a few packets bring that back */
+	KUNIT_EXPECT_EQ(test, pass(qp, 128, 0), window + 64);
+	roe_requester_lost(qp);
+	window = (window + 64) / 2;
+	KUNIT_EXPECT_EQ(test, qp->req.cwnd, window);
+	KUNIT_EXPECT_EQ(test, pass(qp, 1, 193), window + 1);
+	KUNIT_EXPECT_EQ(test, pass(qp, 1, 1), window + 2);
+	/* after it, one by one */
+	window = qp->req.cwnd;
+	KUNIT_EXPECT_EQ(test, pass(qp, 64, 64), window + 1);
+	for (i = 0; i < 2 * ROE_WINDOW_MAX; i++)
+		pass(qp, qp->req.cwnd, qp->req.cwnd);
+	KUNIT_EXPECT_EQ(test, qp->req.cwnd, max);
 }
 
 /* --- errors ------------------------------------------------------------------ */
@@ -870,6 +914,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE_PARAM(sim_direct, load_gen_params),
 	KUNIT_CASE(sim_direct_toggled),
 	KUNIT_CASE(sim_window),
+	KUNIT_CASE(sim_widen),
 	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),
 	KUNIT_CASE_PARAM(sim_gap_forgotten, gap_gen_params),
 	{}

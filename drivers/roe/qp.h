@@ -124,7 +124,9 @@ struct roe_req {
 	u32	una;		/* oldest PSN not acknowledged; lies in sq.cons */
 	u32	wqe_psn;	/* PSN from which sq.next goes on */
 	u32	win_psn;	/* window starts here if after una: behind a READ */
-	u32	cwnd;		/* window, packets: halved on loss, grows on progress */
+	u32	cwnd;		/* window, packets: halved on loss, grows while it is what limits */
+	u32	ssthresh;	/* ... by what was acknowledged below this, by 1 above */
+	u32	counted;	/* una when it grew the last time */
 	u32	recover;	/* the window was halved for what was sent before this */
 	u32	probe;		/* after NAK 0x60: so many packets, then wait; 0: no limit */
 	u32	probe_end;	/* PSN behind them */

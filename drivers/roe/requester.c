@@ -117,6 +117,7 @@ ROE_EXPORT_FOR_TEST(roe_requester_at_una);
 static void slow_down(struct roe_req *req)
 {
 	req->cwnd = max_t(u32, req->cwnd / 2, ROE_WINDOW_MIN);
+	req->ssthresh = req->cwnd;
 }
 
 /**
@@ -242,6 +243,27 @@ void roe_requester_probed(struct roe_qp *qp)
 	req->probe_misses++;
 }
 
+/*
+ * A window that is full when an ACK comes is what keeps the QP from sending more: as
+ * far as loss tells, the way bears more. On long ways and with small packets that is
+ * 1 MiB soon. What never fills its window gets back by and by what a loss took, but
+ * no more than that: it proves nothing.
+ */
+static void widen(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+	u32 max = clamp_t(u32, ROE_WINDOW_BYTES / qp->mtu, ROE_WINDOW_PKTS, ROE_WINDOW_MAX);
+	u32 flight = (req->max_psn - req->counted) & ROE_PSN_MASK;
+	u32 acked = (req->una - req->counted) & ROE_PSN_MASK;
+	bool full = 2 * flight >= req->cwnd;
+
+	req->counted = req->una;
+	if (full && req->cwnd < req->ssthresh)
+		req->cwnd = min(req->cwnd + acked, max);
+	else if (req->cwnd < (full ? max : ROE_WINDOW_PKTS))
+		req->cwnd++;
+}
+
 /**
  * roe_requester_progress() - una moved: counters reload, the clock restarts
  * @qp: the QP
@@ -254,7 +276,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
 	req->rewound = false;
-	req->cwnd = min_t(u32, req->cwnd + 1, ROE_WINDOW_PKTS);
+	widen(qp);
 	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
 		req->probe = 0;
 		req->probe_misses = 0;
@@ -308,6 +330,8 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->win_psn = psn;
 	req->recover = psn;
 	req->cwnd = ROE_WINDOW_PKTS;
+	req->ssthresh = ROE_WINDOW_MAX;
+	req->counted = psn;
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
 }

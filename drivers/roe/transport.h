@@ -11,14 +11,18 @@
 #ifndef ROE_TRANSPORT_H
 #define ROE_TRANSPORT_H
 
+#include <linux/sizes.h>
 #include <roe/opcode.h>
 #include <roe/pkt.h>
 #include <roe/psn.h>
 #include "qp.h"
 #include "stats.h"
 
-#define ROE_WINDOW_PKTS		128	/* request packets in flight at most */
-#define ROE_WINDOW_MIN		8	/* ... and after repeated loss */
+#define ROE_WINDOW_PKTS		128	/* request packets in flight, to begin with */
+/* At most, or as many as are so long; the backlog of a receiver holds 1000 (sysctl). */
+#define ROE_WINDOW_MAX		512
+#define ROE_WINDOW_BYTES	SZ_1M
+#define ROE_WINDOW_MIN		8	/* after repeated loss */
 #define ROE_PROBE_PKTS		4	/* sent into a gap before the next answer */
 #define ROE_PROBE_MISSES	3	/* so often in vain: all that follows is sent at once */
 #define ROE_PROBE_AGAIN		32	/* ... for so many gaps */
