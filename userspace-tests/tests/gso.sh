@@ -56,47 +56,55 @@ stream_back()
 		"rc_stream -d $peer -g ${2:-$b4} $port $count 10.0.0.1"
 }
 
-# RoCE skbs that vb has received: what comes in there is what va sent.
-skbs()
+# watch NETDEV [NETNS] - count the RoCE skbs that it receives: behind its GRO, which
+# has nothing to do if they come as trains
+watch()
 {
-	nft list counter netdev seen roce | sed -n 's/.*packets \([0-9]*\) .*/\1/p'
+	${2:+ip netns exec $2} nft -f - <<-N
+		table netdev seen {
+			counter roce { }
+			chain in {
+				type filter hook ingress device "$1" priority 0;
+				udp dport 4791 counter name roce
+			}
+		}
+	N
 }
 
-# RoCE packets of roe0 for one skb on the veth while COMMAND runs, times 100;
-# messages are 8 to 10 packets long, with one of an atomic between them
+skbs()	# [NETNS]
+{
+	${1:+ip netns exec $1} nft list counter netdev seen roce |
+		sed -n 's/.*packets \([0-9]*\) .*/\1/p'
+}
+
+# density DEVICE NETNS COMMAND... - packets that DEVICE takes for one skb on its netdev
+# meanwhile, times 100; messages have 8 to 10, with an atomic's one between them
 density()
 {
 	local -x RT_BULK=1
-	local p s
-	p=$(counter roe1 rx_pkts) s=$(skbs)
+	local dev=$1 ns=$2 p s
+	shift 2
+	p=$(counter "$dev" rx_pkts $ns) s=$(skbs $ns)
 	"$@" || return
-	p=$(($(counter roe1 rx_pkts) - p)) s=$(($(skbs) - s))
+	p=$(($(counter "$dev" rx_pkts $ns) - p)) s=$(($(skbs $ns) - s))
 	dense=$((100 * p / s))
-	echo "# $p packets of roe0 in $s skbs"
+	echo "# $p packets for $dev in $s skbs"
 }
 
 trains()	# COMMAND... - leave whole
 {
-	density "$@" && [ "$dense" -gt 150 ]
+	density roe1 "" "$@" && [ "$dense" -gt 150 ]
 }
 
 singles()	# COMMAND... - every packet is an skb of its own
 {
-	density "$@" && [ "$dense" -le 100 ]
+	density roe1 "" "$@" && [ "$dense" -le 100 ]
 }
 
 module_or_die
 topo_or_die topo
 topo_or_die link_add roe1 vb
-nft -f - <<'N'
-table netdev seen {
-	counter roce { }
-	chain in {
-		type filter hook ingress device "vb" priority 0;
-		udp dport 4791 counter name roce
-	}
-}
-N
+watch vb
 peer=roe1
 a4=$(ns_gid ra roe0 10.0.0.1)
 a6=$(ns_gid ra roe0 fd00:a::1)
@@ -114,7 +122,10 @@ check "switched off" singles stream
 check "switched off, IPv6" singles stream "$a6" "$b6"
 # Now the receiver's GRO: veth polls only for a sender without any TSO.
 $in_ra ethtool -K va tso off
-ethtool -K vb gro on rx-udp-gro-forwarding on
+ethtool -K vb gro on
+check "singles become lists on arrival" trains stream
+check "singles become lists on arrival, IPv6" trains stream "$a6" "$b6"
+ethtool -K vb rx-udp-gro-forwarding on
 check "singles merged by GRO" stream
 ethtool -K vb rx-udp-gro-forwarding off rx-gro-list on
 check "singles merged to a list by GRO" stream
