@@ -15,6 +15,7 @@
  */
 #include <linux/interrupt.h>
 #include <linux/percpu.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include "ah.h"
@@ -55,6 +56,8 @@ int roe_qp_init(void)
 	txbs = alloc_percpu(struct roe_txb);
 	if (!txbs)
 		goto err_txbs;
+	/* peers remember QPNs of connections for a while, also those of a module before this */
+	qpn_next = get_random_u32() & ROE_QPN_MCAST;
 	return 0;
 
 err_txbs:
