@@ -7,12 +7,12 @@
 #define TURN	3000		/* ns from a message to its answer */
 #define GAP	10000		/* from the answer to the next message */
 
-struct user {
+struct echoer {
 	struct roe_qp	*qp;
 	struct roe_ctx	ctx;
 };
 
-static void user_init(struct kunit *test, struct user *user)
+static void user_init(struct kunit *test, struct echoer *user)
 {
 	user->qp = kunit_kzalloc(test, sizeof(*user->qp), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, user->qp);
@@ -21,14 +21,14 @@ static void user_init(struct kunit *test, struct user *user)
 }
 
 /* A message comes. Returns the time that its ACK waits, ns. */
-static u64 message(struct user *user)
+static u64 message(struct echoer *user)
 {
 	user->qp->resp.echo.until = 0;
 	roe_echo_message(user->qp, &user->ctx);
 	return user->qp->resp.echo.until ? user->qp->resp.echo.until - user->ctx.now : 0;
 }
 
-static void answer(struct user *user, u64 turn)
+static void answer(struct echoer *user, u64 turn)
 {
 	user->ctx.now += turn;
 	roe_echo_answer(user->qp, &user->ctx, 1);
@@ -36,7 +36,7 @@ static void answer(struct user *user, u64 turn)
 }
 
 /* Messages, each answered after @turn, until an ACK waits; 0: none of 1000 does. */
-static u32 until_waits(struct user *user, u64 turn)
+static u32 until_waits(struct echoer *user, u64 turn)
 {
 	u32 n;
 
@@ -52,7 +52,7 @@ static u32 until_waits(struct user *user, u64 turn)
 
 static void echo_answers(struct kunit *test)
 {
-	struct user user;
+	struct echoer user;
 
 	user_init(test, &user);
 	KUNIT_EXPECT_EQ(test, until_waits(&user, TURN), 5);
@@ -71,7 +71,7 @@ static void echo_answers(struct kunit *test)
 /* Answers that come late, and messages that come two by two. */
 static void echo_others(struct kunit *test)
 {
-	struct user user;
+	struct echoer user;
 	int i;
 
 	user_init(test, &user);
@@ -97,7 +97,7 @@ static void echo_others(struct kunit *test)
 /* Where a QP of this device is told at once, nothing would be gained. */
 static void echo_direct(struct kunit *test)
 {
-	struct user user;
+	struct echoer user;
 
 	user_init(test, &user);
 	user.ctx.direct = true;
@@ -108,7 +108,7 @@ static void echo_direct(struct kunit *test)
 static void echo_in_vain(struct kunit *test)
 {
 	u32 want[] = { 5, 9, 17, 33, 65, 129, 129, 129 };
-	struct user user;
+	struct echoer user;
 	int i;
 
 	user_init(test, &user);
@@ -128,7 +128,7 @@ static void echo_in_vain(struct kunit *test)
 /* A peer with such a clock would not wait. */
 static void echo_short_clock(struct kunit *test)
 {
-	struct user user;
+	struct echoer user;
 
 	user_init(test, &user);
 	user.qp->timeout_ns = roe_timer_ack_ns(8);	/* 1 ms */

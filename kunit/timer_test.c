@@ -39,6 +39,7 @@ static struct roe_qp *new_qp(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, qp);
 	qp->state = IB_QPS_RTS;
+	qp->mtu = 1024;
 	return qp;
 }
 
