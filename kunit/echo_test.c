@@ -59,10 +59,10 @@ static void echo_answers(struct kunit *test)
 	/* it leaves with the answer */
 	KUNIT_EXPECT_EQ(test, user.qp->resp.echo.until, 0);
 	/* long compared to the answer, short compared to a peer's clock */
-	KUNIT_EXPECT_EQ(test, message(&user), 200 * NSEC_PER_USEC);
+	KUNIT_EXPECT_EQ(test, message(&user), 2 * NSEC_PER_MSEC);
 	answer(&user, TURN);
-	user.qp->resp.echo.turn = 50 * NSEC_PER_USEC;
-	KUNIT_EXPECT_EQ(test, message(&user), 400 * NSEC_PER_USEC);
+	user.qp->resp.echo.turn = 400 * NSEC_PER_USEC;
+	KUNIT_EXPECT_EQ(test, message(&user), 3200 * NSEC_PER_USEC);
 	answer(&user, TURN);
 	user.qp->resp.echo.turn = NSEC_PER_MSEC;
 	KUNIT_EXPECT_EQ(test, message(&user), 4 * NSEC_PER_MSEC);

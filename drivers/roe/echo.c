@@ -24,9 +24,13 @@
 /* An answer of more packets, or later than this, is none. */
 #define ANSWER_MAX	2
 #define TURN_MAX_NS	(4 * NSEC_PER_MSEC)
-/* The ACK waits so many times as long as answers take, within limits. */
+/*
+ * The ACK waits so many times as long as answers take, within limits: the timer goes off
+ * once in the smallest of them, and under emulation an interrupt costs as much as two
+ * messages.
+ */
 #define TURNS		8
-#define WAIT_MIN_NS	(200 * NSEC_PER_USEC)
+#define WAIT_MIN_NS	(2 * NSEC_PER_MSEC)
 #define WAIT_MAX_NS	(4 * NSEC_PER_MSEC)
 
 /**
