@@ -57,6 +57,7 @@ struct roe_dev {
 	atomic_t		nr_qp;
 	bool			direct;		/* knob.c; READ_ONCE */
 	bool			relay;		/* the same */
+	bool			hold;		/* the same */
 };
 
 static inline struct roe_dev *roe_dev(struct ib_device *ibdev)

@@ -17,6 +17,10 @@ static bool relay = true;
 module_param(relay, bool, 0644);
 MODULE_PARM_DESC(relay, "an idle processor sends what a process posts in a stream (new devices; default Y)");
 
+static bool hold = true;
+module_param(hold, bool, 0644);
+MODULE_PARM_DESC(hold, "small messages of a stream wait for each other until one is signaled (new devices; default Y)");
+
 static struct roe_dev *to_dev(struct device *device)
 {
 	return rdma_device_to_drv_device(device, struct roe_dev, ib);
@@ -68,9 +72,22 @@ static ssize_t relay_store(struct device *device, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(relay);
 
+static ssize_t hold_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	return show(READ_ONCE(to_dev(device)->hold), buf);
+}
+
+static ssize_t hold_store(struct device *device, struct device_attribute *attr,
+			  const char *buf, size_t len)
+{
+	return store(&to_dev(device)->hold, buf, len);
+}
+static DEVICE_ATTR_RW(hold);
+
 static struct attribute *attrs[] = {
 	&dev_attr_direct.attr,
 	&dev_attr_relay.attr,
+	&dev_attr_hold.attr,
 	&dev_attr_hca_type.attr,
 	NULL
 };
@@ -87,4 +104,5 @@ void roe_knob_init(struct roe_dev *dev)
 {
 	dev->direct = READ_ONCE(direct);
 	dev->relay = READ_ONCE(relay);
+	dev->hold = READ_ONCE(hold);
 }

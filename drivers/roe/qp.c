@@ -36,6 +36,7 @@ static u32 qpn_next;
 static struct workqueue_struct *qp_wq;
 static struct workqueue_struct *order_wq;	/* runs on the CPU that it is told */
 static struct roe_txb __percpu *txbs;	/* softirqs disabled while in use */
+static DEFINE_PER_CPU(struct roe_pace, paces);
 
 /* Bursts that one call sends; the worker does the rest. */
 #define ROUNDS	4
@@ -313,7 +314,9 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	bool more = false;
 
-	if (qp->state != IB_QPS_RESET)
+	if (!ctx->hold)
+		qp->hold.until = 0;
+	if (qp->state != IB_QPS_RESET && !ctx->hold)
 		more = transmit(qp, ctx);
 	if (qp->overrun && qp->state != IB_QPS_ERR && qp->state != IB_QPS_RESET)
 		roe_complete_error(qp, ctx);
@@ -366,6 +369,31 @@ static bool pull(struct roe_qp *qp)
 	       roe_sq_slot(&qp->sq, qp->sq.prod - 1)->length <= qp->mtu;
 }
 
+/* Small messages of a user, just posted: do they wait for company? Softirqs disabled. */
+static bool hold(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	u32 run = roe_pace_doorbell(this_cpu_ptr(&paces), ctx->now);
+
+	if (roe_qp_is_ud(qp) || !READ_ONCE(qp->dev->hold) || !roe_hold_message(qp, ctx, run))
+		return false;
+	roe_stat_inc(qp->dev, ROE_STAT_HELD);
+	roe_relay_held(ctx->now);
+	return true;
+}
+
+/*
+ * A doorbell has sent small messages; what was sent to this host has been received by
+ * now. Are there more of them than one processor sends?
+ */
+static void learn(struct roe_qp *qp, u64 begin)
+{
+	u64 end = ktime_get_ns();
+
+	roe_pace_sent(raw_cpu_ptr(&paces), begin, end);
+	if (READ_ONCE(qp->dev->relay))
+		roe_relay_notice(qp, begin, end);
+}
+
 /*
  * Copy in what is new, send; ERR and SQE flush, before RTS it is refused. @rung: by
  * a doorbell just now.
@@ -395,15 +423,15 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 		roe_complete_flush(qp, &ctx);
 		break;
 	default:
-		small = pull(qp);
+		small = pull(qp) && rung;
+		ctx.hold = small && hold(qp, &ctx);
 		break;
 	}
 	*more = finish(qp, &ctx);
 	rcu_read_unlock();
 	enable_softirqs(qp);
-	/* what was sent to this host has been received by now */
-	if (rung && small && READ_ONCE(qp->dev->relay))
-		roe_relay_notice(qp, ctx.now, ktime_get_ns());
+	if (small && !ctx.hold)
+		learn(qp, ctx.now);
 	return err;
 }
 

@@ -34,6 +34,7 @@
 #include "fault.h"
 #include "mr.h"
 #include "net.h"
+#include "hold.h"
 #include "relay.h"
 #include "ring.h"
 #include "rq.h"
@@ -248,6 +249,7 @@ struct roe_qp {
 	struct roe_req		req;
 	struct roe_resp		resp;
 	struct roe_relay_link	relay;		/* relay.c */
+	struct roe_hold		hold;		/* hold.c */
 	struct roe_path		path;
 	struct ib_qp_attr	attr;		/* what modify set, for query */
 	struct hrtimer		timer;		/* softirq */
@@ -274,6 +276,7 @@ struct roe_ctx {
 	bool	direct;		/* what is received comes from a QP of this device */
 	bool	fresh;		/* ... which waits for no answer to anything older */
 	bool	answers_only;	/* requests of this QP take another way than its answers */
+	bool	hold;		/* what is in the SQ waits for company (hold.c) */
 	bool	may_call;	/* nobody above us holds a lock: handlers may be called */
 	bool	notify_send;	/* roe_cq_notify(scq) */
 	bool	notify_recv;

@@ -186,6 +186,17 @@ void roe_relay_notice(struct roe_qp *qp, u64 begin, u64 end)
 }
 
 /**
+ * roe_relay_held() - a doorbell has left its messages to a later one
+ * @now: ns
+ *
+ * The pause before that later one begins here. Preemption disabled.
+ */
+void roe_relay_held(u64 now)
+{
+	__this_cpu_write(relays->poster.end, now);
+}
+
+/**
  * roe_relay_has() - is a relay looking at the ring of this QP?
  * @qp: a user QP with new WQEs
  *

@@ -38,6 +38,7 @@ void roe_poster_learn(struct roe_poster *poster, u32 messages, u32 sweeps);
 
 bool roe_relay_has(struct roe_qp *qp);
 void roe_relay_notice(struct roe_qp *qp, u64 begin, u64 end);
+void roe_relay_held(u64 now);
 void roe_relay_part(struct roe_qp *qp);
 
 int roe_relay_init(void);

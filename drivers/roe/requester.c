@@ -334,6 +334,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->counted = psn;
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
+	roe_hold_reset(qp);
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_reset);

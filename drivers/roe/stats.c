@@ -15,6 +15,7 @@ static const struct rdma_stat_desc descs[ROE_STAT_NR] = {
 	[ROE_STAT_DIRECT_BYTES].name	= "direct_bytes",
 	[ROE_STAT_RELAYED].name		= "relayed_messages",
 	[ROE_STAT_RELAYS].name		= "relayed_streams",
+	[ROE_STAT_HELD].name		= "held_messages",
 	[ROE_STAT_TX_DROP].name		= "tx_drop",
 	[ROE_STAT_RX_ICRC_ERR].name	= "rx_icrc_encapsulated",
 	[ROE_STAT_RX_MALFORMED].name	= "rx_malformed",

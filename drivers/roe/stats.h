@@ -15,6 +15,7 @@ enum roe_stat {
 	ROE_STAT_DIRECT_BYTES,		/* payload */
 	ROE_STAT_RELAYED,		/* messages that another processor has sent */
 	ROE_STAT_RELAYS,		/* ... times that one took a QP over */
+	ROE_STAT_HELD,			/* messages that waited for company */
 	ROE_STAT_TX_DROP,		/* refused by IP, the qdisc or for want of memory */
 	ROE_STAT_RX_ICRC_ERR,		/* rx_icrc_encapsulated */
 	ROE_STAT_RX_MALFORMED,

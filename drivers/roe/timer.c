@@ -9,6 +9,8 @@
  *   (RTO = SRTT + 4 * RTTVAR, doubled on each expiry until there is a sample); counts nothing, so a
  *   lost tail costs round trips and not the whole verbs time-out.
  *
+ * - hold.until: messages wait for company no longer (hold.c).
+ *
  * And one of a responder: echo.until, an ACK waits for the answer of the process no
  * longer (echo.c).
  *
@@ -147,6 +149,8 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = req->early_deadline;
 	if (qp->resp.echo.until && (!next || qp->resp.echo.until < next))
 		next = qp->resp.echo.until;
+	if (qp->hold.until && (!next || qp->hold.until < next))
+		next = qp->hold.until;
 	return next;
 }
 
@@ -190,6 +194,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	if (qp->resp.echo.until && ctx->now >= qp->resp.echo.until)
 		roe_echo_expired(qp);
+	if (qp->hold.until && ctx->now >= qp->hold.until)
+		roe_hold_expired(qp);
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
 		rnr_expired(qp);
 	if (!outstanding(qp)) {

@@ -7,6 +7,7 @@
  * Another processor may send them. Whatever the user does then, they arrive
  * once, in order and whole, and who waits for each is not kept waiting. Parts:
  *	stream N	N SENDs, 64 in flight
+ *	quiet N		N WRITEs, one in 50 with a completion, the last ones without
  *	sync N		N WRITEs, each after the completion of the one before
  *	time N		the same; prints "median NS" of the time of one
  *	bursts N	N times a few WRITEs, then a wait for all of them
@@ -116,6 +117,36 @@ static bool stream(uint64_t n)
 		for (; ok && ready < received + 2 * WINDOW; ready++)
 			ok = recv_posted(&p, ready);
 	}
+	rt_pair_destroy(&p);
+	return ok;
+}
+
+/* Nobody asks for the end of the last ones, yet they arrive. */
+static bool quiet(uint64_t n)
+{
+	uint64_t end = rt_now_ms() + rt_timeout_ms, id, done = 0;
+	struct ibv_wc wc;
+	struct rt_pair p;
+	bool ok = true;
+
+	make_pair(&p, NULL);
+	for (id = 0; ok && id < n; id++) {
+		bool signaled = id % 50 == 49;
+
+		ok = post(&p, IBV_WR_RDMA_WRITE, id, signaled ? IBV_SEND_SIGNALED : 0);
+		while (ok && id - done >= 2 * WINDOW) {
+			int got = ibv_poll_cq(p.a.scq, 1, &wc);
+
+			ok = in_time(end) && RT_CHECK(got >= 0) &&
+			     (!got || (RT_EQ(wc.status, IBV_WC_SUCCESS) &&
+				       RT_EQ(wc.wr_id, done + 49)));
+			done += got ? 50 : 0;
+		}
+	}
+	while (ok && memcmp(bbuf.p + slot(n - 1), abuf.p + slot(n - 1), SIZE))
+		ok = in_time(end);
+	for (id = n - n % 50; ok && id < n; id++)
+		ok = arrived(id);
 	rt_pair_destroy(&p);
 	return ok;
 }
@@ -326,6 +357,8 @@ static void run(const char *part, uint64_t n)
 {
 	if (!strcmp(part, "stream"))
 		rt_ok(stream(n), "a stream of %llu SENDs", (unsigned long long)n);
+	else if (!strcmp(part, "quiet"))
+		rt_ok(quiet(n), "%llu WRITEs, few with a completion", (unsigned long long)n);
 	else if (!strcmp(part, "sync"))
 		rt_ok(sync_user(n, false), "%llu WRITEs one by one", (unsigned long long)n);
 	else if (!strcmp(part, "time"))

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Messages of a stream that wait for company.
+ *
+ * Where no processor is idle, and so no relay (relay.c), a process that posts small
+ * messages faster than they can be sent one by one is served best if some of them leave
+ * as one train: one walk through IP, one ACK. A doorbell then does no more than copy the
+ * WQE in, and a later one sends what has come together.
+ *
+ * Only messages wait whose end the process cannot be waiting for, because it has not
+ * asked for a completion; the first that is signaled, or solicited, takes all of them
+ * along. So does anything else that makes the QP run, as an ACK. What is left when
+ * the process stops in the middle leaves by the clock. That is not worth repeating for
+ * a process that goes on to wait for an answer: each time in vain doubles the number of
+ * doorbells that are a stream, and it takes many good ones to halve it.
+ *
+ * Contexts: doorbells of user QPs and their timer; qp->lock held, softirqs disabled.
+ */
+#include "hold.h"
+#include "transport.h"
+
+/* Doorbells in a row that came faster than one could be served: a stream. */
+#define NEED_MIN	16
+#define NEED_MAX	16384
+/* Trains that were filled or called for, for each one that the clock had to send. */
+#define GOOD_TRAINS	64
+/* They leave when so many are together, the length of a train without ACK requests. */
+#define HOLD_PKTS	32
+#define HOLD_NS		NSEC_PER_MSEC
+/* In a stream the pause between doorbells is at most a part of what one costs. */
+#define PAUSE_PART	2
+/* A longer one makes good for so many that were shorter. */
+#define RUN_BREAK	4
+
+/**
+ * roe_pace_doorbell() - a process rings: is it faster than its messages leave?
+ * @pace: of the CPU
+ * @now: ns
+ *
+ * Return: how many doorbells in a row were.
+ */
+u32 roe_pace_doorbell(struct roe_pace *pace, u64 now)
+{
+	u64 before = pace->end;
+
+	pace->end = now;
+	if (!before)
+		return pace->run;
+	if ((now - before) * PAUSE_PART <= pace->cost)
+		pace->run = min(pace->run + 1, NEED_MAX);
+	else
+		pace->run -= min(pace->run, RUN_BREAK);
+	return pace->run;
+}
+
+ROE_EXPORT_FOR_TEST(roe_pace_doorbell);
+
+/**
+ * roe_pace_sent() - a doorbell has sent what was there
+ * @pace: of the CPU
+ * @begin: of the doorbell, ns
+ * @end: of the same
+ */
+void roe_pace_sent(struct roe_pace *pace, u64 begin, u64 end)
+{
+	s32 cost = min_t(u64, end - begin, NSEC_PER_MSEC);
+
+	pace->end = end;
+	pace->cost += (cost - (s32)pace->cost) / 8;
+}
+
+ROE_EXPORT_FOR_TEST(roe_pace_sent);
+
+static bool waits_for_company(const struct roe_qp *qp, const struct roe_swqe *wqe)
+{
+	if (qp->sq_sig_all || (wqe->flags & (IB_SEND_SIGNALED | IB_SEND_SOLICITED)))
+		return false;
+	switch (wqe->opcode) {
+	case IB_WR_SEND:
+	case IB_WR_SEND_WITH_IMM:
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return qp->sq.prod - qp->sq.next < HOLD_PKTS;
+	default:
+		return false;
+	}
+}
+
+/* What had waited leaves with company. */
+static void good(struct roe_hold *hold)
+{
+	hold->until = 0;
+	if (++hold->good < GOOD_TRAINS)
+		return;
+	hold->good = 0;
+	hold->need = max(hold->need / 2, NEED_MIN);
+}
+
+/**
+ * roe_hold_message() - a doorbell has brought small messages: shall they wait?
+ * @qp: connected, in RTS; the last message is in the SQ
+ * @ctx: the time
+ * @run: of roe_pace_doorbell()
+ *
+ * Return: true if nothing is to be sent now.
+ */
+bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, u32 run)
+{
+	struct roe_hold *hold = &qp->hold;
+
+	if (run < hold->need || qp->state != IB_QPS_RTS ||
+	    !waits_for_company(qp, roe_sq_slot(&qp->sq, qp->sq.prod - 1))) {
+		if (hold->until)
+			good(hold);
+		return false;
+	}
+	if (!hold->until)
+		hold->until = ctx->now + HOLD_NS;
+	return true;
+}
+
+ROE_EXPORT_FOR_TEST(roe_hold_message);
+
+/**
+ * roe_hold_expired() - the process posts no more: what waits leaves now
+ * @qp: the QP
+ */
+void roe_hold_expired(struct roe_qp *qp)
+{
+	qp->hold.until = 0;
+	qp->hold.good = 0;
+	qp->hold.need = min(2 * qp->hold.need, NEED_MAX);
+}
+
+ROE_EXPORT_FOR_TEST(roe_hold_expired);
+
+/**
+ * roe_hold_reset() - nothing is known about the process
+ * @qp: the QP
+ */
+void roe_hold_reset(struct roe_qp *qp)
+{
+	qp->hold = (struct roe_hold){ .need = NEED_MIN };
+}
+
+ROE_EXPORT_FOR_TEST(roe_hold_reset);
