@@ -120,13 +120,13 @@ const void *roe_cursor_read(struct roe_cursor *at, u32 len, void *buf)
 ROE_EXPORT_FOR_TEST(roe_cursor_read);
 
 /* IP header as sent; options and extension headers are not ours. */
-static bool read_ip(struct roe_frame_head *head, const struct sk_buff *skb)
+static bool read_ip(struct roe_frame_head *head, const void *ip)
 {
 	if (head->v6) {
-		head->ip6 = *ipv6_hdr(skb);
+		head->ip6 = *(const struct ipv6hdr *)ip;
 		return head->ip6.nexthdr == IPPROTO_UDP;
 	}
-	head->ip4 = *ip_hdr(skb);
+	head->ip4 = *(const struct iphdr *)ip;
 	return head->ip4.ihl == 5 && head->ip4.protocol == IPPROTO_UDP;
 }
 
@@ -153,7 +153,8 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 	segs->fixed_id = false;
 	segs->list = skb_is_gso(skb) && (si->gso_type & SKB_GSO_FRAGLIST);
 	segs->head.v6 = skb->protocol == htons(ETH_P_IPV6);
-	if (skb->len < off + sizeof(*udp) + MIN_LEN || !read_ip(&segs->head, skb))
+	if (skb->len < off + sizeof(*udp) + MIN_LEN ||
+	    !read_ip(&segs->head, skb_network_header(skb)))
 		return false;
 
 	start(&segs->at, skb, segs->list ? NULL : si->frag_list);
@@ -171,15 +172,18 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 
 ROE_EXPORT_FOR_TEST(roe_segs_begin);
 
-/* A member of a list has its headers in front of its data, as they came. */
+/*
+ * A member of a list has its headers in front of its data, as they came. Its network
+ * header need not be where IP begins: with a tag that the NIC did not take off it is
+ * the tag, and only the head of the list goes through the code that skips that.
+ */
 static bool enter_member(struct roe_segs *segs)
 {
 	const struct sk_buff *skb = segs->member;
 	u32 l4 = sizeof(struct udphdr) +
 		 (segs->head.v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
 
-	if (!skb || skb_network_offset(skb) != -(int)l4 || skb_headroom(skb) < l4 ||
-	    !read_ip(&segs->head, skb))
+	if (!skb || skb_headroom(skb) < l4 || !read_ip(&segs->head, skb->data - l4))
 		return false;
 	segs->head.udp = *(const struct udphdr *)(skb->data - sizeof(struct udphdr));
 	segs->id = ntohs(segs->head.ip4.id);

@@ -125,6 +125,33 @@ $in_ra ethtool -K va tso off
 ethtool -K vb gro on
 check "singles become lists on arrival" trains stream
 check "singles become lists on arrival, IPv6" trains stream "$a6" "$b6"
+
+# A tag that no adapter takes off.
+on_vlan()
+{
+	local ga gb again
+
+	$in_ra ethtool -K va tx-vlan-offload off
+	$in_ra ip link add link va name va.7 type vlan id 7 && ip link add link vb name vb.7 type vlan id 7 ||
+		return
+	no_dad va.7 ra
+	no_dad vb.7
+	$in_ra ip addr add 10.7.0.1/24 dev va.7
+	ip addr add 10.7.0.2/24 dev vb.7
+	$in_ra ip link set va.7 up
+	ip link set vb.7 up
+	ga=$(ns_gid ra roe0 10.7.0.1) && gb=$(wait_gid roe1 10.7.0.2) || return
+	again=$(counter roe0 retransmitted_pkts ra)
+	trains stream "$ga" "$gb" || return
+	again=$(($(counter roe0 retransmitted_pkts ra) - again))
+	echo "# $again packets sent again"
+	ip link del vb.7
+	$in_ra ip link del va.7
+	$in_ra ethtool -K va tx-vlan-offload on
+	[ $again -lt 20 ]
+}
+
+check "lists on a VLAN" on_vlan
 ethtool -K vb rx-udp-gro-forwarding on
 check "singles merged by GRO" stream
 ethtool -K vb rx-udp-gro-forwarding off rx-gro-list on
