@@ -12,6 +12,7 @@
  */
 #include <linux/skbuff.h>
 #include <net/gro.h>
+#include <net/ipv6.h>
 #include <roe/wire.h>
 #include "net.h"
 
@@ -29,11 +30,30 @@ static struct sk_buff *find(struct list_head *head)
 	return NULL;
 }
 
+/*
+ * Is it for a device of ours? The socket gets what is forwarded as well, and who cuts
+ * a list up again gives all packets but the first new IPv4 IDs, which the ICRC covers.
+ * GRO's offset is behind the UDP header; @p is the head of a list to be.
+ */
+static bool to_us(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
+{
+	const u8 *udp = p->data + skb_gro_offset(skb) - sizeof(struct udphdr);
+	struct in6_addr daddr;
+
+	if (sk->sk_family == AF_INET6)
+		daddr = ((const struct ipv6hdr *)(udp - sizeof(struct ipv6hdr)))->daddr;
+	else
+		ipv6_addr_set_v4mapped(((const struct iphdr *)(udp - sizeof(struct iphdr)))->daddr,
+				       &daddr);
+	return roe_net_owner(sock_net(sk), &daddr, skb->dev);
+}
+
 /* What IP compared: TTL, TOS and the like differ, or it is a fragment. */
-static bool may_join(const struct sk_buff *p, const struct sk_buff *skb)
+static bool may_join(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
 {
 	return !NAPI_GRO_CB(p)->flush && !NAPI_GRO_CB(skb)->flush && !skb_has_frag_list(skb) &&
-	       NAPI_GRO_CB(p)->count < LIST_MAX && p->len + skb->len <= U16_MAX;
+	       NAPI_GRO_CB(p)->count < LIST_MAX && p->len + skb->len <= U16_MAX &&
+	       (NAPI_GRO_CB(p)->count > 1 || to_us(sk, p, skb));
 }
 
 static void join(struct sk_buff *p, struct sk_buff *skb)
@@ -70,7 +90,7 @@ struct sk_buff *roe_gro_receive(struct sock *sk, struct list_head *head, struct 
 
 	if (!p)
 		return NULL;
-	if (!may_join(p, skb) || !pskb_may_pull(skb, skb_gro_offset(skb)))
+	if (!may_join(sk, p, skb) || !pskb_may_pull(skb, skb_gro_offset(skb)))
 		return p;
 	join(p, skb);
 	return NULL;

@@ -151,7 +151,37 @@ on_vlan()
 	[ $again -lt 20 ]
 }
 
+# What this host only forwards leaves it as it came, whatever was lost before.
+through_us()
+{
+	local g
+
+	netns_add rc || return
+	ip link add vc type veth peer name vr netns rc || return
+	netdevs+=(vc)
+	ip -n rc addr add 10.1.0.2/24 dev vr
+	ip addr add 10.1.0.1/24 dev vc
+	ip -n rc link set vr mtu 9000 up
+	ip link set vc mtu 9000 up
+	ip -n rc route add default via 10.1.0.1
+	$in_ra ip route add 10.1.0.0/24 via 10.0.0.2
+	echo 1 > /proc/sys/net/ipv4/ip_forward
+	# each packet alone again, as on a wire
+	ethtool -K vc tx-gso-list off tx-udp-segmentation off
+	$in_ra tc qdisc add dev va root netem delay 2ms loss 3%
+	link_add roe2 vr rc && g=$(ns_gid rc roe2 10.1.0.2) || return
+	port=$((port + 1))
+	pair_run 120 $port "ip netns exec rc rc_stream -d roe2 -g $g $port $count" \
+		"$in_ra rc_stream -d roe0 -g $a4 $port $count 10.1.0.2" || return
+	$in_ra tc qdisc del dev va root
+	counters=$(counter roe2 rx_pkts rc),$(counter roe2 rx_icrc_encapsulated rc)
+	echo "# received, with a wrong ICRC: $counters"
+	ip netns exec rc rdma link delete roe2
+	[ "${counters#*,}" = 0 ]
+}
+
 check "lists on a VLAN" on_vlan
+check "lists of what is forwarded" through_us
 ethtool -K vb rx-udp-gro-forwarding on
 check "singles merged by GRO" stream
 ethtool -K vb rx-udp-gro-forwarding off rx-gro-list on
