@@ -821,6 +821,49 @@ static void error_dup_holds_slot(struct kunit *test)
 	}
 }
 
+/*
+ * A gap is told once. Copies of that, and what a peer says of the packets behind one
+ * that it was not ready for, take no retry.
+ */
+static void error_repeated_naks(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	unsigned int i;
+	struct roe_pkt p;
+
+	for (i = 0; i < 3; i++)
+		sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 0);
+	for (i = 0; i < 20; i++) {
+		while (next_pkt(sim, 1, &p))
+			;
+		p = an_ack(PSN0, ROE_NAK_PSN_SEQ);
+		KUNIT_EXPECT_EQ(test, forge(sim, 0, &p, &p), !i);
+	}
+	KUNIT_EXPECT_EQ(test, qp->req.retry_cnt, 6);
+	for (i = 0; i < 20; i++) {
+		p = an_ack(PSN0, ROE_AETH_RNR_NAK | 1);
+		forge(sim, 0, &p, &p);
+		p = an_ack(PSN0, ROE_NAK_PSN_SEQ);
+		forge(sim, 0, &p, &p);
+		sim->now = roe_timer_next(qp);
+		sim_timer(sim, 0);
+		KUNIT_EXPECT_TRUE(test, sim_emit(sim, 0));
+		while (next_pkt(sim, 1, &p))
+			;
+	}
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
+	KUNIT_EXPECT_EQ(test, qp->req.retry_cnt, 6);
+	/* the next gap is news */
+	p = an_ack(PSN0 + 1, ROE_NAK_PSN_SEQ);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 0, &p, &p));
+	p = an_ack(roe_psn_add(PSN0, 2), ROE_AETH_ACK | 31);
+	forge(sim, 0, &p, &p);
+	for (i = 0; i < 3; i++)
+		EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_SUCCESS);
+}
+
 /* --- what a gap costs -------------------------------------------------------- */
 
 #define GAP_PKTS	40
@@ -896,6 +939,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_dup_read),
 	KUNIT_CASE(error_too_many_reads),
 	KUNIT_CASE(error_dup_holds_slot),
+	KUNIT_CASE(error_repeated_naks),
 	{}
 };
 

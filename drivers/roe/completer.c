@@ -83,6 +83,21 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 		qp->req.rewound = true;
 }
 
+/*
+ * Once per gap, too: a network copies NAKs, some peers send one for each packet behind
+ * the gap, and rdma_rxe one for what follows a packet that it was not ready for
+ * (wire.md R9). None of that is another loss; if what was sent again is lost, the clock
+ * tells.
+ */
+static void seq_nak(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	roe_stat_inc(qp->dev, ROE_STAT_SEQ_NAK_RCVD);
+	if (qp->req.told)
+		return;
+	qp->req.told = true;
+	roe_requester_gap(qp, ctx);
+}
+
 static void rnr_nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 code)
 {
 	struct roe_req *req = &qp->req;
@@ -99,6 +114,7 @@ static void rnr_nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 code)
 		req->rnr_retry--;
 	roe_requester_rewind(qp);
 	roe_timer_disarm(qp);
+	req->told = true;
 	req->rnr_wait = true;
 	req->rnr_deadline = ctx->now + roe_timer_rnr_ns(code);
 }
@@ -107,8 +123,7 @@ static void nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 syndrome)
 {
 	switch (syndrome) {
 	case ROE_NAK_PSN_SEQ:
-		roe_stat_inc(qp->dev, ROE_STAT_SEQ_NAK_RCVD);
-		roe_requester_gap(qp, ctx);
+		seq_nak(qp, ctx);
 		break;
 	case ROE_NAK_INV_REQ:
 		roe_requester_fail(qp, ctx, IB_WC_REM_INV_REQ_ERR);

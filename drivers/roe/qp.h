@@ -139,6 +139,7 @@ struct roe_req {
 	bool	paging;		/* ... or the pages for a response are there */
 	bool	direct;		/* requests go to the peer without a network */
 	bool	rewound;	/* went back for una already; no progress since */
+	bool	told;		/* ... as a NAK 0x60 or RNR NAK had said */
 	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
 	u64	early_deadline;	/* ns, 0: none; adaptive, counts nothing */
 	u64	rnr_deadline;	/* ns, 0: none */

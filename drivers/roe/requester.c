@@ -276,6 +276,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
 	req->rewound = false;
+	req->told = false;
 	widen(qp);
 	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
 		req->probe = 0;

@@ -167,6 +167,7 @@ static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_stat_inc(qp->dev, ROE_STAT_TIMEOUT);
 	qp->req.rewound = false;
+	qp->req.told = false;
 	roe_requester_lost(qp);
 	if (roe_requester_retry(qp, ctx))
 		roe_timer_arm(qp, ctx);
@@ -178,6 +179,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	req->backoff++;
 	req->rewound = false;
+	req->told = false;
 	req->early_deadline = ctx->now + rto(qp);
 	roe_requester_lost(qp);
 	roe_requester_rewind(qp);
