@@ -864,6 +864,47 @@ static void error_repeated_naks(struct kunit *test)
 		EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_SUCCESS);
 }
 
+/* A burst that gets no memory. */
+static struct roe_txb *starved(struct kunit *test)
+{
+	struct roe_txb *txb = kunit_kzalloc(test, sizeof(*txb), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, txb);
+	/* all that it may have, and in use by itself */
+	txb->nr_chunks = ROE_TXB_CHUNKS;
+	return txb;
+}
+
+/* Without memory for a packet it leaves later, though nothing else happens to the QP. */
+static void error_no_memory(struct kunit *test)
+{
+	static const u8 ops[] = { IB_WR_SEND, IB_WR_RDMA_READ };
+	struct sim *sim = test->priv;
+	struct roe_txb *txb = sim->txb;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		const char *wrong;
+		u64 next;
+
+		fresh(test);
+		sim_recv(sim, 1, 100);
+		sim_post(sim, 0, ops[i], 100, SIG);
+		sim->txb = starved(test);
+		KUNIT_EXPECT_FALSE(test, sim_emit(sim, 0));
+		sim->txb = txb;
+		next = roe_timer_next(sim->side[0].qp);
+		KUNIT_ASSERT_NE(test, next, 0);
+		KUNIT_EXPECT_LE(test, next, sim->now + NSEC_PER_MSEC);
+		sim->now = next;
+		sim_timer(sim, 0);
+		KUNIT_EXPECT_TRUE(test, sim_emit(sim, 0));
+		KUNIT_ASSERT_TRUE(test, sim_run(sim));
+		wrong = sim_check(sim);
+		KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+	}
+}
+
 /* --- what a gap costs -------------------------------------------------------- */
 
 #define GAP_PKTS	40
@@ -940,6 +981,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_too_many_reads),
 	KUNIT_CASE(error_dup_holds_slot),
 	KUNIT_CASE(error_repeated_naks),
+	KUNIT_CASE(error_no_memory),
 	{}
 };
 

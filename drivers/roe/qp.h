@@ -142,7 +142,7 @@ struct roe_req {
 	bool	told;		/* ... as a NAK 0x60 or RNR NAK had said */
 	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
 	u64	early_deadline;	/* ns, 0: none; adaptive, counts nothing */
-	u64	rnr_deadline;	/* ns, 0: none */
+	u64	rnr_deadline;	/* ns, 0: none; without rnr_wait: no memory before */
 	u32	backoff;	/* shift of early_deadline */
 	u32	srtt, rttvar;	/* ns */
 	u32	rtt_psn;	/* sample: time from sending this PSN ... */

@@ -516,6 +516,15 @@ static bool want_ack(struct roe_qp *qp, struct roe_txb *txb, bool last)
 	return true;
 }
 
+/*
+ * No memory for a packet: later. If nothing is in flight no answer and no clock would
+ * bring the QP back to it.
+ */
+static void starve(struct roe_req *req, const struct roe_ctx *ctx)
+{
+	req->rnr_deadline = ctx->now + ROE_LOCAL_DROP_NS;
+}
+
 /* A packet of a SEND or WRITE. */
 static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
 		      struct roe_txb *txb)
@@ -527,8 +536,10 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *w
 	struct roe_tx_pkt *pkt;
 
 	pkt = roe_txb_add(txb, pick(qp, wqe->opcode, !off, last), len);
-	if (!pkt)
+	if (!pkt) {
+		starve(req, ctx);
 		return false;
+	}
 	if (!roe_sge_load(qp, ctx, wqe, off, txb)) {
 		roe_txb_cancel(txb);
 		if (!roe_fault_missed(&req->fault))
@@ -571,7 +582,8 @@ static void fill_query(struct roe_txb *txb, struct roe_tx_pkt *pkt,
 }
 
 /* A READ Request for what is still missing, or one of those that take one packet. */
-static bool emit_query(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
+static bool emit_query(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
+		       struct roe_txb *txb)
 {
 	static const u8 op[] = {
 		[IB_WR_RDMA_READ] = ROE_OP_READ_REQ,
@@ -585,8 +597,10 @@ static bool emit_query(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *
 	u32 off = ((req->wqe_psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	struct roe_tx_pkt *pkt = roe_txb_add(txb, op[wqe->opcode], len);
 
-	if (!pkt)
+	if (!pkt) {
+		starve(req, ctx);
 		return false;
+	}
 	pkt->p.ackreq = true;
 	pkt->p.va = wqe->raddr + off;
 	pkt->p.rkey = wqe->rkey;
@@ -680,7 +694,7 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (!probe_open(&qp->req))
 		return false;
 	if (roe_swqe_is_query(wqe))
-		ok = emit_query(qp, wqe, txb);
+		ok = emit_query(qp, ctx, wqe, txb);
 	else
 		ok = window_open(qp) && emit_data(qp, ctx, wqe, txb);
 	if (!ok) {

@@ -2,7 +2,8 @@
 /*
  * Time, as events of the protocol. Deadlines of a requester, all in ns:
  *
- * - rnr_deadline: set by an RNR NAK; until it has passed nothing is sent.
+ * - rnr_deadline: set by an RNR NAK; until it has passed nothing is sent. Also where
+ *   there was no memory to send: then it only is the time to try again.
  * - ack_deadline: the Local ACK Timeout of the oldest unacknowledged request
  *   (IBTA 9.9.2.4), 4.096 us * 2^t; each expiry counts against retry_cnt.
  * - early_deadline: below it, from the measured round trip as in RFC 6298
