@@ -905,6 +905,30 @@ static void error_no_memory(struct kunit *test)
 	}
 }
 
+/* The key of a READ goes before its response: what follows it is not answered any more. */
+static void error_read_refused(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_mr *fast = &sim->side[1].fast;
+	struct roe_rx_pkt rx = { .p = a_read(sim, 0, 10) };
+	struct roe_pkt p;
+
+	fast->access = IB_ACCESS_REMOTE_READ;
+	fast->state = ROE_MR_VALID;
+	rx.p.rkey = fast->key;
+	sim_receive(sim, 1, &rx);
+	fast->state = ROE_MR_FREE;
+	rx.p = a_read(sim, 1, 10);
+	sim_receive(sim, 1, &rx);
+	sim_emit(sim, 1);
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_REM_ACCESS);
+	KUNIT_EXPECT_EQ(test, p.psn, PSN0);
+	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_ERR);
+}
+
 /* --- what a gap costs -------------------------------------------------------- */
 
 #define GAP_PKTS	40
@@ -982,6 +1006,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_dup_holds_slot),
 	KUNIT_CASE(error_repeated_naks),
 	KUNIT_CASE(error_no_memory),
+	KUNIT_CASE(error_read_refused),
 	{}
 };
 

@@ -858,6 +858,8 @@ static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc
 		return;
 	refuse(qp, ctx, REFUSE(REM_ACCESS, SUCCESS));
 	qp->resp.ack_psn = psn;
+	/* nothing that comes after it leaves before the NAK, or at all */
+	qp->resp.rsrc_pending = 0;
 }
 
 /*
