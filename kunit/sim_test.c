@@ -929,6 +929,22 @@ static void error_read_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_ERR);
 }
 
+/* An ACK waits for the answer of the process, but not while the peer asks again. */
+static void error_dup_ends_wait(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p = { .opcode = ROE_OP_WRITE_ONLY, .ackreq = true, .psn = PSN0 };
+	struct roe_pkt r;
+
+	sim->side[1].qp->resp.echo.need = 0;
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_NE(test, sim->side[1].qp->resp.echo.until, 0);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
+	KUNIT_EXPECT_EQ(test, r.psn, PSN0);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(sim->side[1].qp), 0);
+}
+
 /* --- what a gap costs -------------------------------------------------------- */
 
 #define GAP_PKTS	40
@@ -1007,6 +1023,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_repeated_naks),
 	KUNIT_CASE(error_no_memory),
 	KUNIT_CASE(error_read_refused),
+	KUNIT_CASE(error_dup_ends_wait),
 	{}
 };
 

@@ -220,8 +220,10 @@ static void answer(struct roe_resp *resp, struct roe_rsrc *rs, u32 from)
 	rs->start_psn = from;
 	rs->cur_psn = from;
 	/* the response acknowledges all before it */
-	if (resp->ack_due && !resp->fatal && roe_psn_diff(resp->ack_psn, rs->last_psn) < 0)
+	if (resp->ack_due && !resp->fatal && roe_psn_diff(resp->ack_psn, rs->last_psn) < 0) {
 		resp->ack_due = false;
+		resp->echo.until = 0;
+	}
 }
 
 /* Memory is read when the responses leave, and looked up again then. */
@@ -664,7 +666,7 @@ static void duplicate(struct roe_qp *qp, const struct roe_pkt *p)
 		duplicate_once(qp, p, ROE_RSRC_ATOMIC);
 	else if (!(flags & (ROE_F_SEND | ROE_F_WRITE)))
 		duplicate_once(qp, p, ROE_RSRC_EMPTY);
-	else if (p->ackreq && !resp->ack_due)
+	else if (p->ackreq && (!resp->ack_due || resp->echo.until))
 		owe(resp, done_psn(resp), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
