@@ -270,6 +270,10 @@ static void join(struct relay *relay, struct list_head *qps, struct tally *tally
 		/* before the state: what comes from now on is the relay's */
 		qp->relay.seen = roe_ring_posted(qp->sq.ring);
 		WRITE_ONCE(qp->relay.state, ROE_RELAY_ON);
+		/* the state before the ring index: pairs with the barrier in roe_relay_has() */
+		smp_mb();
+		/* posted before, but its doorbell may have seen the new state already */
+		roe_qp_poll(qp);
 	}
 }
 
