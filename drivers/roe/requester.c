@@ -372,6 +372,8 @@ static bool read_window_open(const struct roe_req *req, u32 npsn)
 static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 {
 	const struct roe_req *req = &qp->req;
+	/* where none is allowed it starts, to be refused by check_data() */
+	u32 queries = max_t(u32, qp->attr.max_rd_atomic, 1);
 
 	if (qp->state == IB_QPS_SQD)
 		return false;
@@ -380,7 +382,7 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 	if (wqe->opcode == IB_WR_LOCAL_INV && qp->sq.next != qp->sq.cons)
 		return false;
 	if (roe_swqe_is_query(wqe) &&
-	    (req->rd_out >= qp->attr.max_rd_atomic || !read_window_open(req, npsn)))
+	    (req->rd_out >= queries || !read_window_open(req, npsn)))
 		return false;
 	/* a message of 2^23 packets goes alone, the window keeps its PSNs apart */
 	return req->psn == req->una ||
