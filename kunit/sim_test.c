@@ -814,6 +814,34 @@ static void error_too_many_reads(struct kunit *test)
 	expect_refused(test, &p, ROE_NAK_INV_REQ);
 }
 
+/* More FLUSHes at once than it may ask for: the last one is lost, nobody dies. */
+static void error_too_many_flushes(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt rx = { .p = a_read(sim, 0, 10) };
+	struct roe_pkt p;
+
+	sim->side[1].qp->resp.rsrc_nr = 1;
+	rx.p.opcode = ROE_OP_FLUSH;
+	rx.p.feth = ROE_FETH_PLT_GLOBAL;
+	sim_receive(sim, 1, &rx);
+	rx.p.psn = roe_psn_add(PSN0, 1);
+	sim_receive(sim, 1, &rx);
+	sim_emit(sim, 1);
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_READ_RESP_ONLY);
+	KUNIT_EXPECT_EQ(test, p.psn, PSN0);
+	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &rx.p, &p));
+	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_READ_RESP_ONLY);
+	KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, 1));
+
+	sim = fresh(test);
+	sim->side[1].qp->resp.rsrc_nr = 0;
+	rx.p.psn = PSN0;
+	expect_refused(test, &rx.p, ROE_NAK_INV_REQ);
+}
+
 /* A copy of an answered READ or ATOMIC must not keep the slot from a new one. */
 static void error_dup_holds_slot(struct kunit *test)
 {
@@ -1040,6 +1068,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_future),
 	KUNIT_CASE(error_dup_read),
 	KUNIT_CASE(error_too_many_reads),
+	KUNIT_CASE(error_too_many_flushes),
 	KUNIT_CASE(error_dup_holds_slot),
 	KUNIT_CASE(error_repeated_naks),
 	KUNIT_CASE(error_no_memory),

@@ -25,6 +25,8 @@ struct verdict {
 
 #define ACCEPT		((struct verdict){ 0 })
 #define REFUSE(s, wc)	((struct verdict){ ROE_NAK_##s, IB_WC_##wc })
+/* As if the packet had been lost: no syndrome of a NAK. */
+#define LOSE		((struct verdict){ ROE_AETH_RSVD })
 
 static void owe(struct roe_resp *resp, u32 psn, u8 syndrome)
 {
@@ -343,14 +345,18 @@ static struct verdict do_atomic(struct roe_qp *qp, const struct roe_pkt *p)
 	return v;
 }
 
-/* The answer without data: what was asked for is done. */
+/*
+ * The answer without data: what was asked for is done. rdma_rxe does not count FLUSHes
+ * as READs, so if they come together it is no fault of the peer: again, when these
+ * answers have left.
+ */
 static struct verdict answer_empty(struct roe_qp *qp, const struct roe_pkt *p)
 {
 	struct roe_resp *resp = &qp->resp;
 	struct roe_rsrc *rs = take_slot(resp);
 
 	if (!rs)
-		return REFUSE(INV_REQ, SUCCESS);
+		return resp->rsrc_nr ? LOSE : REFUSE(INV_REQ, SUCCESS);
 	rs->kind = ROE_RSRC_EMPTY;
 	rs->first_psn = p->psn;
 	rs->last_psn = p->psn;
@@ -540,7 +546,7 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 		accept(qp, ctx, &rx->p, flags);
 	else if (roe_fault_missed(&resp->fault))
 		owe_page_nak(qp, busy);
-	else
+	else if (v.syndrome != ROE_AETH_RSVD)
 		refuse(qp, ctx, v);
 }
 
