@@ -36,8 +36,11 @@ static enum ib_wc_opcode wc_opcode(u8 wr_opcode)
 	}
 }
 
+/* What is flushed into the full CQ later on overruns it again: the event comes once. */
 static void overrun(struct roe_qp *qp, struct roe_ctx *ctx)
 {
+	if (qp->overrun)
+		return;
 	qp->overrun = true;
 	ctx->events |= BIT(IB_EVENT_QP_FATAL);
 }
