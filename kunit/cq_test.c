@@ -121,6 +121,19 @@ static void cq_overrun(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post(&t->kernel, 0), ROE_CQ_OVERRUN);
 }
 
+/* Who watches may ask until the core has forgotten it. */
+static void cq_destroyed(struct kunit *test)
+{
+	struct roe_cq *cq = kunit_kzalloc(test, sizeof(*cq), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, cq);
+	KUNIT_ASSERT_EQ(test, roe_cq_init_user(cq, USER_CQE, NULL, NULL), 0);
+	KUNIT_EXPECT_EQ(test, post(cq, 0), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, roe_cq_unpolled(cq), 1);
+	roe_cq_exit(cq);
+	KUNIT_EXPECT_EQ(test, roe_cq_unpolled(cq), 0);
+}
+
 static void cq_user_overrun(struct kunit *test)
 {
 	struct cq_test *t = test->priv;
@@ -310,6 +323,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_user_order),
 	KUNIT_CASE(cq_overrun),
 	KUNIT_CASE(cq_user_overrun),
+	KUNIT_CASE(cq_destroyed),
 	KUNIT_CASE_PARAM(cq_arm, arm_gen_params),
 	KUNIT_CASE(cq_missed_events),
 	KUNIT_CASE(cq_moderation),

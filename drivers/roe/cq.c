@@ -171,6 +171,8 @@ u32 roe_cq_unpolled(struct roe_cq *cq)
 	return n;
 }
 
+ROE_EXPORT_FOR_TEST(roe_cq_unpolled);
+
 static void call_handler(struct roe_cq *cq)
 {
 	if (cq->ib.comp_handler)
@@ -299,10 +301,17 @@ ROE_EXPORT_FOR_TEST(roe_cq_init_user);
  */
 void roe_cq_exit(struct roe_cq *cq)
 {
+	struct roe_ring *ring = cq->ring;
+	unsigned long flags;
+
 	hrtimer_cancel(&cq->mod_timer);
 	cancel_work_sync(&cq->error_work);
 	cancel_work_sync(&cq->notify_work);
-	roe_ring_destroy(cq->ring);
+	/* "rdma resource" of an older core shows it until destroy_cq has returned */
+	spin_lock_irqsave(&cq->lock, flags);
+	cq->ring = NULL;
+	spin_unlock_irqrestore(&cq->lock, flags);
+	roe_ring_destroy(ring);
 	kvfree(cq->wc);
 }
 
