@@ -619,7 +619,7 @@ static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext 
 	sq->max_wr = sq->mask;
 	room = max_t(u32, room, sq->max_sge * sizeof(struct roe_sge));
 	sq->log2 = order_base_2(sizeof(struct roe_swqe) + room);
-	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), GFP_KERNEL);
+	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!sq->slots)
 		return -ENOMEM;
 	cap->max_send_wr = sq->max_wr;

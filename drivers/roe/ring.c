@@ -9,6 +9,7 @@
  * it holds, so the buffer belongs to the entry and is freed with it.
  */
 #include <linux/log2.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include "ring.h"
@@ -96,8 +97,9 @@ struct roe_ring *roe_ring_create(u32 entries, u32 elem, struct ib_ucontext *uctx
 	if (!ring_shape(ring, entries, elem))
 		goto free_ring;
 
+	/* As large as a process asks for, so at its cost; no report if it is too much. */
 	err = -ENOMEM;
-	ring->buf = vmalloc_user(ring->size);
+	ring->buf = __vmalloc(ring->size, GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
 	if (!ring->buf)
 		goto free_ring;
 	ring->buf->log2_elem_size = ring->log2;
@@ -141,6 +143,19 @@ void roe_ring_destroy(struct roe_ring *ring)
 
 ROE_EXPORT_FOR_TEST(roe_ring_destroy);
 
+/* Memory that is charged has no helper of its own, like remap_vmalloc_range(). */
+static int map_pages(struct vm_area_struct *vma, const void *buf)
+{
+	unsigned long addr;
+	int err = 0;
+
+	for (addr = vma->vm_start; !err && addr < vma->vm_end; addr += PAGE_SIZE) {
+		err = vm_insert_page(vma, addr, vmalloc_to_page(buf));
+		buf += PAGE_SIZE;
+	}
+	return err;
+}
+
 /**
  * roe_ring_mmap - the mmap verb: map a ring of this user context
  * @uctx: user context of the file
@@ -158,8 +173,7 @@ int roe_ring_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma)
 	if (!entry)
 		return -EINVAL;
 
-	err = remap_vmalloc_range(vma, container_of(entry, struct roe_ring_entry,
-						    rdma)->buf, 0);
+	err = map_pages(vma, container_of(entry, struct roe_ring_entry, rdma)->buf);
 	rdma_user_mmap_entry_put(entry);
 	return err;
 }

@@ -17,7 +17,7 @@
 #include <uapi/rdma/rdma_user_rxe.h>
 
 struct roe_ring {
-	struct rxe_queue_buf	*buf;	/* vmalloc_user; the entry's, if there is one */
+	struct rxe_queue_buf	*buf;	/* vmalloc; the entry's, if there is one */
 	u32			mask;	/* slots - 1 */
 	u32			log2;	/* element size */
 	u32			prod;	/* kernel's own producer (CQ) */

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * charge - queues are charged to the memory cgroup of the process that makes them.
+ *
+ * usage: charge [-d DEV] CGROUP
+ *
+ * Must run inside of CGROUP, a folder of cgroup2 with the memory controller. Else
+ * any process could fill the memory of the host, with nothing to be killed for.
+ *
+ * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
+ */
+#include "rt.h"
+
+#define MIB	(1ll << 20)
+
+static const char *cgroup;
+
+static long long charged(void)
+{
+	char path[256];
+	long long n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/memory.current", cgroup);
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%lld", &n) != 1)
+		rt_die("%s: %m", path);
+	fclose(f);
+	return n;
+}
+
+/* Charges are made in advance and given back late: be content with most of it. */
+static void costs(const char *what, long long before, long long bytes)
+{
+	long long cost = charged() - before;
+
+	rt_ok(cost >= bytes * 9 / 10, "%s: at least %lld MiB are charged", what, bytes / MIB);
+	rt_diag("%lld KiB", cost / 1024);
+}
+
+int main(int argc, char **argv)
+{
+	struct rt_opt opt = rt_defaults;
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4000, .max_sge = 32 } };
+	struct rt_dev *dev;
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+	long long before;
+	struct rt_qp q;
+
+	rt_parse(argc, argv);
+	if (rt_args.first >= argc)
+		rt_die("usage: charge [-d DEV] CGROUP");
+	cgroup = argv[rt_args.first];
+	dev = rt_dev_a();
+
+	before = charged();
+	cq = ibv_create_cq(dev->ctx, 100000, NULL, NULL, 0);
+	if (!cq)
+		rt_die("create_cq: %m");
+	/* 2^17 entries of 64 bytes */
+	costs("CQ", before, 8 * MIB);
+
+	before = charged();
+	srq = ibv_create_srq(dev->pd, &init);
+	if (!srq)
+		rt_die("create_srq: %m");
+	/* 2^12 WQEs of 1 KiB */
+	costs("SRQ", before, 4 * MIB);
+
+	before = charged();
+	opt.scq = cq;
+	opt.rcq = cq;
+	opt.cap.max_send_wr = 4000;
+	opt.cap.max_recv_wr = 4000;
+	opt.cap.max_send_sge = 32;
+	opt.cap.max_recv_sge = 32;
+	if (rt_qp_create(&q, dev, &opt))
+		rt_die("create_qp: %m");
+	/* the same thrice: both rings and the private copy of one */
+	costs("QP", before, 12 * MIB);
+
+	before = charged();
+	rt_qp_destroy(&q);
+	ibv_destroy_srq(srq);
+	ibv_destroy_cq(cq);
+	rt_ok(before - charged() >= 24 * MIB * 9 / 10, "and given back");
+	return rt_done();
+}
