@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# hostile - processes that call verbs at random, side by side, and are killed; what
+# they can take from the host is charged to them.
+#
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+module_or_die
+topo_or_die topo_veth
+run_tap "verbs_storm" 60 verbs_storm -d roe0 -t 12
+
+# A cgroup of its own with the memory controller.
+make_cgroup()
+{
+	mkdir -p "$TMP/cgroup" && mount -t cgroup2 cgroup2 "$TMP/cgroup" &&
+		echo +memory > "$TMP/cgroup/cgroup.subtree_control" &&
+		mkdir "$TMP/cgroup/charge"
+}
+
+charged()
+{
+	# shellcheck disable=SC2016 # expanded in there
+	run_tap "charge" 30 bash -c 'echo $$ > "$0/cgroup.procs" && exec charge -d roe0 "$0"' \
+		"$TMP/cgroup/charge"
+	rmdir "$TMP/cgroup/charge"
+	umount "$TMP/cgroup"
+}
+
+if grep -q "^memory" /proc/cgroups; then
+	check "a memory cgroup" make_cgroup && charged
+else
+	tap_skip "charge" "a kernel without memory cgroups"
+fi
+tap_done
