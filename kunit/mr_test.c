@@ -5,6 +5,7 @@
 #include <kunit/test.h>
 #include <linux/prandom.h>
 #include <linux/rcupdate.h>
+#include <linux/scatterlist.h>
 #include "../drivers/roe/qp.h"
 
 #define IOVA	0x7f0000001000ULL
@@ -23,9 +24,9 @@ static struct roe_mr *make_mr(struct kunit *test, enum roe_mr_type type, u32 max
 	struct roe_mr *mr = kunit_kzalloc(test, sizeof(*mr), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, mr);
-	mr->ext = kunit_kcalloc(test, max_ext, sizeof(*mr->ext), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, mr->ext);
-	mr->max_ext = max_ext;
+	mr->mem.ext = kunit_kcalloc(test, max_ext, sizeof(*mr->mem.ext), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, mr->mem.ext);
+	mr->mem.max = max_ext;
 	mr->type = type;
 	mr->state = type == ROE_MR_FAST ? ROE_MR_FREE : ROE_MR_VALID;
 	mr->ib.pd = &t->pd;
@@ -189,20 +190,20 @@ static void mr_merge(struct kunit *test)
 	u8 *mem = kunit_kzalloc(test, 64, GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, mem);
-	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem, 0), 0);
-	KUNIT_EXPECT_EQ(test, mr->nr_ext, 0);
-	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem, 8), 0);
-	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem + 8, 8), 0);
-	KUNIT_EXPECT_EQ(test, mr->nr_ext, 1);
-	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem + 32, 8), 0);
-	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem + 40, 8), 0);
-	KUNIT_EXPECT_EQ(test, mr->nr_ext, 2);
-	KUNIT_EXPECT_EQ(test, mr->ext[1].off, 16);
-	KUNIT_EXPECT_EQ(test, mr->ext_bytes, 32);
+	KUNIT_EXPECT_EQ(test, roe_memory_add(&mr->mem, mem, 0), 0);
+	KUNIT_EXPECT_EQ(test, mr->mem.nr, 0);
+	KUNIT_EXPECT_EQ(test, roe_memory_add(&mr->mem, mem, 8), 0);
+	KUNIT_EXPECT_EQ(test, roe_memory_add(&mr->mem, mem + 8, 8), 0);
+	KUNIT_EXPECT_EQ(test, mr->mem.nr, 1);
+	KUNIT_EXPECT_EQ(test, roe_memory_add(&mr->mem, mem + 32, 8), 0);
+	KUNIT_EXPECT_EQ(test, roe_memory_add(&mr->mem, mem + 40, 8), 0);
+	KUNIT_EXPECT_EQ(test, mr->mem.nr, 2);
+	KUNIT_EXPECT_EQ(test, mr->mem.ext[1].off, 16);
+	KUNIT_EXPECT_EQ(test, mr->mem.bytes, 32);
 	/* full, but what continues the last one needs no room */
-	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem, 8), -ENOMEM);
-	KUNIT_EXPECT_EQ(test, roe_mr_add_extent(mr, mem + 48, 8), 0);
-	KUNIT_EXPECT_EQ(test, mr->ext_bytes, 40);
+	KUNIT_EXPECT_EQ(test, roe_memory_add(&mr->mem, mem, 8), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, roe_memory_add(&mr->mem, mem + 48, 8), 0);
+	KUNIT_EXPECT_EQ(test, mr->mem.bytes, 40);
 }
 
 #define WALK_MEM	4096
@@ -226,13 +227,13 @@ static void fill_walk(struct kunit *test, struct rnd_state *rnd, struct roe_mr *
 		u32 len = 1 + prandom_u32_state(rnd) % 90;
 
 		pos += prandom_u32_state(rnd) % 3;
-		memcpy(w->flat + mr->ext_bytes, w->mem + pos, len);
-		KUNIT_ASSERT_EQ(test, roe_mr_add_extent(mr, w->mem + pos, len), 0);
+		memcpy(w->flat + mr->mem.bytes, w->mem + pos, len);
+		KUNIT_ASSERT_EQ(test, roe_memory_add(&mr->mem, w->mem + pos, len), 0);
 		pos += len;
 	}
 	mr->base = prandom_u32_state(rnd) % 64;
 	mr->iova = IOVA + mr->base;
-	mr->length = mr->ext_bytes - mr->base;
+	mr->length = mr->mem.bytes - mr->base;
 }
 
 static void write_pieces(struct rnd_state *rnd, struct roe_mr *mr, u32 at, u8 *src,
@@ -279,12 +280,12 @@ static void mr_walk(struct kunit *test)
 		memcpy(model, w->src, len);
 	}
 	/* every byte of the model is in its place */
-	for (i = 0; i < mr->nr_ext; i++) {
-		u64 end = i + 1 < mr->nr_ext ? mr->ext[i + 1].off : mr->ext_bytes;
+	for (i = 0; i < mr->mem.nr; i++) {
+		u64 end = i + 1 < mr->mem.nr ? mr->mem.ext[i + 1].off : mr->mem.bytes;
 
-		gaps += i && mr->ext[i].addr != mr->ext[i - 1].addr;
-		KUNIT_EXPECT_EQ(test, memcmp(mr->ext[i].addr, w->flat + mr->ext[i].off,
-					     end - mr->ext[i].off), 0);
+		gaps += i && mr->mem.ext[i].addr != mr->mem.ext[i - 1].addr;
+		KUNIT_EXPECT_EQ(test, memcmp(mr->mem.ext[i].addr, w->flat + mr->mem.ext[i].off,
+					     end - mr->mem.ext[i].off), 0);
 	}
 	KUNIT_EXPECT_GT(test, gaps, 0);
 }
@@ -295,8 +296,8 @@ static void mr_word(struct kunit *test)
 	u8 *mem = kunit_kzalloc(test, 64, GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, mem);
-	roe_mr_add_extent(mr, mem, 12);
-	roe_mr_add_extent(mr, mem + 28, 12);
+	roe_memory_add(&mr->mem, mem, 12);
+	roe_memory_add(&mr->mem, mem + 28, 12);
 	mr->iova = IOVA;
 	mr->length = 24;
 	KUNIT_EXPECT_PTR_EQ(test, (u8 *)roe_mr_word(mr, IOVA), mem);
@@ -313,7 +314,7 @@ static struct roe_mr *make_fast(struct kunit *test, void *mem, u32 len)
 {
 	struct roe_mr *mr = make_mr(test, ROE_MR_FAST, 1);
 
-	KUNIT_ASSERT_EQ(test, roe_mr_add_extent(mr, mem, len), 0);
+	KUNIT_ASSERT_EQ(test, roe_memory_add(&mr->mem, mem, len), 0);
 	mr->ib.iova = IOVA;
 	mr->ib.length = len;
 	return mr;
@@ -381,6 +382,79 @@ static void mr_invalidate(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, 0), -EINVAL);
 }
 
+static u8 *make_page(struct kunit *test, u8 fill)
+{
+	u8 *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	memset(page, fill, PAGE_SIZE);
+	return page;
+}
+
+static void map_page(struct kunit *test, struct roe_mr *mr, u8 *page)
+{
+	struct scatterlist sg;
+
+	sg_init_one(&sg, page, PAGE_SIZE);
+	sg_dma_address(&sg) = (uintptr_t)page;
+	sg_dma_len(&sg) = PAGE_SIZE;
+	mr->ib.page_size = PAGE_SIZE;
+	KUNIT_EXPECT_EQ(test, roe_mr_map_sg(&mr->ib, &sg, 1, NULL), 1);
+}
+
+/* The byte at @va, or -EINVAL if @key does not give access. */
+static int read_byte(struct mr_test *t, u32 key, u64 va)
+{
+	int result = -EINVAL;
+	struct roe_mr *mr;
+	u8 byte;
+
+	rcu_read_lock_bh();
+	mr = roe_mr_get(&t->keys, &t->pd, key, 0, va, 1);
+	if (mr) {
+		if (roe_mr_read(mr, va, &byte, 1))
+			result = byte;
+		roe_mr_put(mr);
+	}
+	rcu_read_unlock_bh();
+	return result;
+}
+
+/* As iSER does it: map the next pages, then post the invalidation and the REG_MR. */
+static void mr_map_registered(struct kunit *test)
+{
+	u8 *first = make_page(test, 0xaa), *second = make_page(test, 0xbb);
+	struct roe_mr *mr = make_mr(test, ROE_MR_FAST, 1);
+	u64 first_va = (uintptr_t)first, second_va = (uintptr_t)second;
+	struct mr_test *t = test->priv;
+	struct roe_extent next_ext;
+	u32 key = mr->key;
+
+	mr->next.ext = &next_ext;
+	mr->next.max = 1;
+	map_page(test, mr, first);
+	KUNIT_EXPECT_EQ(test, read_byte(t, key, first_va), -EINVAL);
+	KUNIT_ASSERT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, 0), 0);
+	KUNIT_EXPECT_EQ(test, read_byte(t, key, first_va + PAGE_SIZE - 1), 0xaa);
+
+	map_page(test, mr, second);
+	KUNIT_EXPECT_EQ(test, read_byte(t, key, first_va), 0xaa);
+	KUNIT_EXPECT_EQ(test, read_byte(t, key, second_va), -EINVAL);
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key ^ 1, 0), -EINVAL);
+	KUNIT_EXPECT_EQ(test, read_byte(t, key, first_va), 0xaa);
+
+	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key), 0);
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key ^ 1, 0), 0);
+	KUNIT_EXPECT_EQ(test, read_byte(t, key, first_va), -EINVAL);
+	KUNIT_EXPECT_EQ(test, read_byte(t, key ^ 1, first_va), -EINVAL);
+	KUNIT_EXPECT_EQ(test, read_byte(t, key ^ 1, second_va), 0xbb);
+
+	/* the same pages again, without a map */
+	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key ^ 1), 0);
+	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key, 0), 0);
+	KUNIT_EXPECT_EQ(test, read_byte(t, key, second_va), 0xbb);
+}
+
 static struct kunit_case mr_cases[] = {
 	KUNIT_CASE_PARAM(mr_range, range_gen_params),
 	KUNIT_CASE(mr_range_top),
@@ -392,6 +466,7 @@ static struct kunit_case mr_cases[] = {
 	KUNIT_CASE(mr_word),
 	KUNIT_CASE(mr_fast_reg),
 	KUNIT_CASE(mr_invalidate),
+	KUNIT_CASE(mr_map_registered),
 	{}
 };
 

@@ -44,9 +44,9 @@ static struct roe_mr *make_mr(struct kunit *test, enum roe_mr_type type)
 	struct roe_mr *mr = kunit_kzalloc(test, sizeof(*mr), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, mr);
-	mr->ext = kunit_kzalloc(test, sizeof(*mr->ext), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, mr->ext);
-	mr->max_ext = 1;
+	mr->mem.ext = kunit_kzalloc(test, sizeof(*mr->mem.ext), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, mr->mem.ext);
+	mr->mem.max = 1;
 	mr->type = type;
 	mr->state = type == ROE_MR_FAST ? ROE_MR_FREE : ROE_MR_VALID;
 	mr->access = LOCAL;
@@ -55,7 +55,7 @@ static struct roe_mr *make_mr(struct kunit *test, enum roe_mr_type type)
 	mr->ib.iova = IOVA;
 	mr->ib.length = LENGTH;
 	mr->ib.pd = &t->pd;
-	KUNIT_ASSERT_EQ(test, roe_mr_add_extent(mr, t->mem, LENGTH), 0);
+	KUNIT_ASSERT_EQ(test, roe_memory_add(&mr->mem, t->mem, LENGTH), 0);
 	KUNIT_ASSERT_EQ(test, roe_mr_publish(&t->keys, mr), 0);
 	return mr;
 }

@@ -38,9 +38,9 @@ static int init_mr(struct sim_side *side, struct roe_mr *mr, struct roe_extent *
 	mr->iova = mr->ib.iova;
 	mr->length = len;
 	mr->access = type == ROE_MR_FAST ? 0 : ALL_ACCESS;
-	mr->ext = ext;
-	mr->max_ext = 1;
-	return roe_mr_add_extent(mr, addr, len) ?: roe_mr_publish(&side->keys, mr);
+	mr->mem.ext = ext;
+	mr->mem.max = 1;
+	return roe_memory_add(&mr->mem, addr, len) ?: roe_mr_publish(&side->keys, mr);
 }
 
 /* Where receives of a side are posted. */

@@ -67,7 +67,7 @@ static int attach(struct roe_mr *mr, struct dma_buf *dmabuf, u64 offset)
 	get_dma_buf(dmabuf);
 	mr->dmabuf = dmabuf;
 	mr->vaddr = iomap.vaddr;
-	return roe_mr_add_extent(mr, iomap.vaddr + offset, mr->length);
+	return roe_memory_add(&mr->mem, iomap.vaddr + offset, mr->length);
 }
 
 static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, u64 offset, u64 length,

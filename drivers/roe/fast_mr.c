@@ -2,6 +2,11 @@
 /*
  * Fast registration: kernel users name the pages with ib_map_mr_sg(), a REG_MR
  * work request makes them accessible, an invalidation takes them back.
+ *
+ * A user may name the next pages while the MR is still registered, as long as it
+ * posts the invalidation before the REG_MR: iSER posts both at once, SRP gives the MR
+ * to the next request with the invalidation still in the queue. So the pages named
+ * wait in next, and a REG_MR makes them those of the MR.
  */
 #include <linux/overflow.h>
 #include <linux/scatterlist.h>
@@ -17,13 +22,25 @@ static bool access_ok_for(int access)
 static bool may_register(const struct roe_mr *mr, const struct ib_pd *pd, u32 key,
 			 int access)
 {
+	u64 base = mr->mapped ? mr->next_base : mr->base;
+	u64 bytes = mr->mapped ? mr->next.bytes : mr->mem.bytes;
 	u64 need;
 
 	return mr->type == ROE_MR_FAST && mr->state == ROE_MR_FREE &&
 	       mr->ib.pd == pd && roe_mr_same_index(mr, key) &&
 	       access_ok_for(access) &&
-	       !check_add_overflow(mr->base, mr->ib.length, &need) &&
-	       need <= mr->ext_bytes;
+	       !check_add_overflow(base, mr->ib.length, &need) &&
+	       need <= bytes;
+}
+
+/* Nobody reads the extents of a free MR; without a new map it keeps its pages. */
+static void take_mapped(struct roe_mr *mr)
+{
+	if (!mr->mapped)
+		return;
+	swap(mr->mem, mr->next);
+	mr->base = mr->next_base;
+	mr->mapped = false;
 }
 
 /**
@@ -42,6 +59,7 @@ int roe_mr_fast_reg(struct ib_pd *pd, struct roe_mr *mr, u32 key, int access)
 
 	spin_lock_bh(&mr->lock);
 	if (may_register(mr, pd, key, access)) {
+		take_mapped(mr);
 		mr->key = key;
 		mr->ib.lkey = key;
 		mr->ib.rkey = key;
@@ -83,18 +101,19 @@ struct ib_mr *roe_mr_alloc_fast(struct ib_pd *pd, enum ib_mr_type type, u32 max_
 
 static int set_page(struct ib_mr *ibmr, u64 addr)
 {
-	return roe_mr_add_extent(roe_mr(ibmr), ib_virt_dma_to_ptr(addr),
-				 ibmr->page_size);
+	return roe_memory_add(&roe_mr(ibmr)->next, ib_virt_dma_to_ptr(addr),
+			      ibmr->page_size);
 }
 
 /**
  * roe_mr_map_sg - the map_mr_sg verb: name the pages of the next registration
- * @ibmr: a fast MR that is free
+ * @ibmr: a fast MR, registered or not; no REG_MR of it is posted and not done
  * @sg: mapped for DMA, that is, with kernel addresses
  * @nents: number of elements
  * @offset: into the first element
  *
- * Nobody reads the extents of a free MR, so this takes no lock.
+ * Nobody but the next REG_MR, which the caller will post, looks at these pages: this
+ * takes no lock.
  *
  * Return: elements mapped, or a negative errno.
  */
@@ -104,13 +123,14 @@ int roe_mr_map_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 	struct roe_mr *mr = roe_mr(ibmr);
 	int n;
 
-	if (mr->type != ROE_MR_FAST || READ_ONCE(mr->state) != ROE_MR_FREE)
+	if (mr->type != ROE_MR_FAST)
 		return -EINVAL;
 
-	mr->nr_ext = 0;
-	mr->ext_bytes = 0;
+	mr->next.nr = 0;
+	mr->next.bytes = 0;
 	n = ib_sg_to_pages(ibmr, sg, nents, offset, set_page);
-	mr->base = ibmr->iova & ((u64)ibmr->page_size - 1);
+	mr->next_base = ibmr->iova & ((u64)ibmr->page_size - 1);
+	mr->mapped = true;
 	return n;
 }
 

@@ -287,18 +287,18 @@ ROE_EXPORT_FOR_TEST(roe_mr_invalidate);
 
 static u64 extent_end(const struct roe_mr *mr, u32 i)
 {
-	return i + 1 < mr->nr_ext ? mr->ext[i + 1].off : mr->ext_bytes;
+	return i + 1 < mr->mem.nr ? mr->mem.ext[i + 1].off : mr->mem.bytes;
 }
 
 /* Last extent that does not begin behind @off. */
 static u32 extent_find(const struct roe_mr *mr, u64 off)
 {
-	u32 low = 0, high = mr->nr_ext;
+	u32 low = 0, high = mr->mem.nr;
 
 	while (high - low > 1) {
 		u32 mid = low + (high - low) / 2;
 
-		if (mr->ext[mid].off <= off)
+		if (mr->mem.ext[mid].off <= off)
 			low = mid;
 		else
 			high = mid;
@@ -306,41 +306,41 @@ static u32 extent_find(const struct roe_mr *mr, u64 off)
 	return low;
 }
 
-static bool continues_last(const struct roe_mr *mr, const void *addr)
+static bool continues_last(const struct roe_memory *mem, const void *addr)
 {
 	const struct roe_extent *last;
 
-	if (!mr->nr_ext)
+	if (!mem->nr)
 		return false;
-	last = &mr->ext[mr->nr_ext - 1];
-	return last->addr + (mr->ext_bytes - last->off) == addr;
+	last = &mem->ext[mem->nr - 1];
+	return last->addr + (mem->bytes - last->off) == addr;
 }
 
 /**
- * roe_mr_add_extent - append memory to an MR that is not valid yet
- * @mr: the MR, with room for max_ext extents
+ * roe_memory_add - append what an MR will reach, once it is valid
+ * @mem: with room for max extents
  * @addr: in the direct map
  * @len: bytes
  *
  * Return: 0, or -ENOMEM if it needs one extent more than there is room for.
  */
-int roe_mr_add_extent(struct roe_mr *mr, void *addr, u64 len)
+int roe_memory_add(struct roe_memory *mem, void *addr, u64 len)
 {
 	if (!len)
 		return 0;
-	if (!continues_last(mr, addr)) {
-		if (mr->nr_ext == mr->max_ext)
+	if (!continues_last(mem, addr)) {
+		if (mem->nr == mem->max)
 			return -ENOMEM;
-		mr->ext[mr->nr_ext++] = (struct roe_extent) {
-			.off	= mr->ext_bytes,
+		mem->ext[mem->nr++] = (struct roe_extent) {
+			.off	= mem->bytes,
 			.addr	= addr,
 		};
 	}
-	mr->ext_bytes += len;
+	mem->bytes += len;
 	return 0;
 }
 
-ROE_EXPORT_FOR_TEST(roe_mr_add_extent);
+ROE_EXPORT_FOR_TEST(roe_memory_add);
 
 /* A way through a checked range, contiguous piece by contiguous piece. */
 struct walk {
@@ -380,7 +380,7 @@ static void *walk_next(struct walk *walk, u32 *len)
 	} else {
 		if (walk->off == extent_end(mr, walk->i))
 			walk->i++;
-		ext = &mr->ext[walk->i];
+		ext = &mr->mem.ext[walk->i];
 		addr = ext->addr + (walk->off - ext->off);
 		*len = min_t(u64, *len, extent_end(mr, walk->i) - walk->off);
 	}

@@ -80,6 +80,12 @@ struct roe_extent {
 	void	*addr;		/* kernel address; bytes = next off - off */
 };
 
+struct roe_memory {
+	u32			nr, max;
+	u64			bytes;	/* sum of all extents */
+	struct roe_extent	*ext;
+};
+
 struct roe_mr {
 	struct ib_mr		ib;
 	struct roe_keys		*keys;
@@ -90,9 +96,10 @@ struct roe_mr {
 	u64			iova;	/* first valid VA */
 	u64			length;	/* bytes */
 	u64			base;	/* offset of iova from the start of ext[0] */
-	u32			nr_ext, max_ext;
-	u64			ext_bytes;	/* sum of all extents */
-	struct roe_extent	*ext;		/* a window: those of its MR */
+	struct roe_memory	mem;		/* a window: that of its MR */
+	struct roe_memory	next;		/* fast_mr.c: of the next registration */
+	u64			next_base;
+	bool			mapped;		/* next is newer than mem */
 	struct ib_umem		*umem;
 	struct dma_buf		*dmabuf;	/* instead of umem; mapped at vaddr */
 	void			*vaddr;
@@ -141,7 +148,7 @@ void roe_keys_destroy(struct roe_keys *keys);
 int roe_mr_publish(struct roe_keys *keys, struct roe_mr *mr);
 void roe_mr_unpublish(struct roe_mr *mr);
 /* Add [@addr, @addr + @len) behind the last extent, merging what is contiguous. */
-int roe_mr_add_extent(struct roe_mr *mr, void *addr, u64 len);
+int roe_memory_add(struct roe_memory *mem, void *addr, u64 len);
 /* No access is running when it returns and none begins while @state holds. */
 void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state);
 

@@ -77,9 +77,7 @@ static void set_view(struct roe_mr *view, const struct roe_qp *qp,
 	view->iova = wqe->bind_access & IB_ZERO_BASED ? 0 : wqe->raddr;
 	view->length = wqe->bind_len;
 	view->base = parent->base + (wqe->raddr - parent->iova);
-	view->ext = parent->ext;
-	view->nr_ext = parent->nr_ext;
-	view->ext_bytes = parent->ext_bytes;
+	view->mem = parent->mem;
 	view->qp_id = qp->id;
 	/* Pairs with roe_mr_get(). */
 	smp_store_release(&view->state, ROE_MR_VALID);

@@ -114,7 +114,7 @@ int roe_restrack_mr(struct sk_buff *msg, struct ib_mr *ibmr)
 	struct roe_mr *mr = roe_mr(ibmr);
 	const struct item items[] = {
 		{ "access", mr->access },
-		{ "extents", mr->nr_ext },
+		{ "extents", mr->mem.nr },
 		{ "valid", READ_ONCE(mr->state) == ROE_MR_VALID },
 		{ "odp", !!mr->odp },
 	};

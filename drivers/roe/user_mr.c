@@ -23,13 +23,12 @@
 	 IB_ACCESS_ON_DEMAND | IB_ACCESS_OPTIONAL)
 
 /* Large MRs have large tables: no WARN for a size that a user chose. */
-static int alloc_extents(struct roe_mr *mr, u32 max_ext)
+static int alloc_extents(struct roe_memory *mem, u32 max)
 {
-	mr->ext = kvmalloc_array(max_ext, sizeof(*mr->ext),
-				 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	if (!mr->ext)
+	mem->ext = kvmalloc_array(max, sizeof(*mem->ext), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!mem->ext)
 		return -ENOMEM;
-	mr->max_ext = max_ext;
+	mem->max = max;
 	return 0;
 }
 
@@ -52,8 +51,9 @@ struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext
 	mr->ib.pd = pd;
 	mr->type = type;
 	mr->state = type == ROE_MR_FAST ? ROE_MR_FREE : ROE_MR_VALID;
-	if (max_ext && alloc_extents(mr, max_ext)) {
-		kfree(mr);
+	if ((max_ext && alloc_extents(&mr->mem, max_ext)) ||
+	    (type == ROE_MR_FAST && alloc_extents(&mr->next, max_ext))) {
+		roe_mr_free(mr);
 		return ERR_PTR(-ENOMEM);
 	}
 	return mr;
@@ -72,7 +72,8 @@ void roe_mr_free(struct roe_mr *mr)
 	if (mr->dmabuf)
 		roe_dmabuf_put(mr->dmabuf, mr->vaddr);
 	ib_umem_release(mr->umem);
-	kvfree(mr->ext);
+	kvfree(mr->mem.ext);
+	kvfree(mr->next.ext);
 	kfree(mr);
 }
 
@@ -126,11 +127,11 @@ static int pin_user(struct roe_mr *mr, u64 start)
 	}
 
 	sgt = &mr->umem->sgt_append.sgt;
-	err = alloc_extents(mr, sgt->orig_nents);
+	err = alloc_extents(&mr->mem, sgt->orig_nents);
 	for_each_sgtable_sg(sgt, sg, i) {
 		if (err)
 			break;
-		err = roe_mr_add_extent(mr, sg_virt(sg), sg->length);
+		err = roe_memory_add(&mr->mem, sg_virt(sg), sg->length);
 	}
 	mr->base = ib_umem_offset(mr->umem);
 	return err;
@@ -233,10 +234,7 @@ static void succeed(struct roe_mr *mr, struct roe_mr *next, bool memory)
 	mr->iova = next->iova;
 	mr->length = next->length;
 	mr->base = next->base;
-	mr->nr_ext = next->nr_ext;
-	mr->max_ext = next->max_ext;
-	mr->ext_bytes = next->ext_bytes;
-	swap(mr->ext, next->ext);
+	swap(mr->mem, next->mem);
 	swap(mr->umem, next->umem);
 }
 
