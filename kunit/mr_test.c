@@ -455,6 +455,38 @@ static void mr_map_registered(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, read_byte(t, key, second_va), 0xbb);
 }
 
+/* Pieces of a page each, in reverse order, the first one from its second byte on. */
+static void mr_map_gaps(struct kunit *test)
+{
+	struct roe_mr *mr = make_mr(test, ROE_MR_FAST, 4);
+	struct mr_test *t = test->priv;
+	struct roe_extent next_ext[3];
+	u8 *page = make_page(test, 0);
+	unsigned int offset = 1;
+	struct scatterlist sg[4];
+	int i;
+
+	sg_init_table(sg, ARRAY_SIZE(sg));
+	for (i = 0; i < 4; i++) {
+		sg_dma_address(&sg[i]) = (uintptr_t)page + 1000 - 100 * i;
+		sg_dma_len(&sg[i]) = 10 + i;
+		memset(page + 1000 - 100 * i, 'a' + i, 10 + i);
+	}
+	page[1000] = 0xff;
+	mr->ib.type = IB_MR_TYPE_SG_GAPS;
+	mr->next.ext = next_ext;
+	mr->next.max = ARRAY_SIZE(next_ext);
+	KUNIT_EXPECT_EQ(test, roe_mr_map_sg(&mr->ib, sg, 4, &offset), 3);
+	KUNIT_EXPECT_EQ(test, offset, 0);
+	KUNIT_EXPECT_EQ(test, mr->ib.iova, (uintptr_t)page + 1001);
+	KUNIT_ASSERT_EQ(test, mr->ib.length, 9 + 11 + 12);
+	KUNIT_ASSERT_EQ(test, roe_mr_fast_reg(&t->pd, mr, mr->key, 0), 0);
+	for (i = 0; i < 9 + 11 + 12; i++)
+		KUNIT_EXPECT_EQ(test, read_byte(t, mr->key, mr->ib.iova + i),
+				i < 9 ? 'a' : i < 20 ? 'b' : 'c');
+	KUNIT_EXPECT_EQ(test, read_byte(t, mr->key, mr->ib.iova + i), -EINVAL);
+}
+
 static struct kunit_case mr_cases[] = {
 	KUNIT_CASE_PARAM(mr_range, range_gen_params),
 	KUNIT_CASE(mr_range_top),
@@ -467,6 +499,7 @@ static struct kunit_case mr_cases[] = {
 	KUNIT_CASE(mr_fast_reg),
 	KUNIT_CASE(mr_invalidate),
 	KUNIT_CASE(mr_map_registered),
+	KUNIT_CASE(mr_map_gaps),
 	{}
 };
 

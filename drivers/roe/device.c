@@ -76,7 +76,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	/* useless where the core lets no MR have the right */
 	if (IB_ACCESS_SUPPORTED & IB_ACCESS_FLUSH_GLOBAL)
 		attr->device_cap_flags |= IB_DEVICE_FLUSH_GLOBAL;
-	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
+	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_SG_GAPS_REG;
 	attr->max_qp = ROE_MAX_QP;
 	attr->max_qp_wr = ROE_MAX_QP_WR;
 	attr->max_send_sge = ROE_MAX_SGE;

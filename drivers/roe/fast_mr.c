@@ -80,8 +80,8 @@ ROE_EXPORT_FOR_TEST(roe_mr_fast_reg);
 /**
  * roe_mr_alloc_fast - the alloc_mr verb: an MR for fast registration
  * @pd: protection domain
- * @type: only IB_MR_TYPE_MEM_REG
- * @max_sg: most pages, 1 to ROE_MR_MAX_FAST_PAGES
+ * @type: IB_MR_TYPE_MEM_REG or IB_MR_TYPE_SG_GAPS
+ * @max_sg: most pages, or elements with gaps, 1 to ROE_MR_MAX_FAST_PAGES
  *
  * Return: the MR or an ERR_PTR().
  */
@@ -89,7 +89,7 @@ struct ib_mr *roe_mr_alloc_fast(struct ib_pd *pd, enum ib_mr_type type, u32 max_
 {
 	struct roe_mr *mr;
 
-	if (type != IB_MR_TYPE_MEM_REG)
+	if (type != IB_MR_TYPE_MEM_REG && type != IB_MR_TYPE_SG_GAPS)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (max_sg < 1 || max_sg > ROE_MR_MAX_FAST_PAGES)
 		return ERR_PTR(-EINVAL);
@@ -105,12 +105,39 @@ static int set_page(struct ib_mr *ibmr, u64 addr)
 			      ibmr->page_size);
 }
 
+/* Elements may begin and end anywhere: bytes are counted instead of pages. */
+static int map_gaps(struct roe_mr *mr, struct scatterlist *sgl, int nents, u32 offset)
+{
+	struct scatterlist *sg;
+	int i;
+
+	mr->ib.iova = sg_dma_address(sgl) + offset;
+	for_each_sg(sgl, sg, nents, i) {
+		if (roe_memory_add(&mr->next, ib_virt_dma_to_ptr(sg_dma_address(sg) + offset),
+				   sg_dma_len(sg) - offset))
+			break;
+		offset = 0;
+	}
+	mr->ib.length = mr->next.bytes;
+	mr->next_base = 0;
+	return i;
+}
+
+static int map_pages(struct roe_mr *mr, struct scatterlist *sgl, int nents,
+		     unsigned int *offset)
+{
+	int n = ib_sg_to_pages(&mr->ib, sgl, nents, offset, set_page);
+
+	mr->next_base = mr->ib.iova & ((u64)mr->ib.page_size - 1);
+	return n;
+}
+
 /**
  * roe_mr_map_sg - the map_mr_sg verb: name the pages of the next registration
  * @ibmr: a fast MR, registered or not; no REG_MR of it is posted and not done
  * @sg: mapped for DMA, that is, with kernel addresses
  * @nents: number of elements
- * @offset: into the first element
+ * @offset: into the first element; takes that into the first one left out
  *
  * Nobody but the next REG_MR, which the caller will post, looks at these pages: this
  * takes no lock.
@@ -128,9 +155,13 @@ int roe_mr_map_sg(struct ib_mr *ibmr, struct scatterlist *sg, int nents,
 
 	mr->next.nr = 0;
 	mr->next.bytes = 0;
-	n = ib_sg_to_pages(ibmr, sg, nents, offset, set_page);
-	mr->next_base = ibmr->iova & ((u64)ibmr->page_size - 1);
 	mr->mapped = true;
+	if (ibmr->type != IB_MR_TYPE_SG_GAPS)
+		return map_pages(mr, sg, nents, offset);
+	n = map_gaps(mr, sg, nents, offset ? *offset : 0);
+	/* elements are taken whole or not at all */
+	if (offset)
+		*offset = 0;
 	return n;
 }
 

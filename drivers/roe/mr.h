@@ -63,7 +63,7 @@ enum roe_mr_type {
 	ROE_MR_DMA,		/* all of kernel memory, VA = direct map */
 	ROE_MR_USER,		/* ib_umem */
 	/* from here on: revocable, with a gate */
-	ROE_MR_FAST,		/* IB_MR_TYPE_MEM_REG */
+	ROE_MR_FAST,		/* IB_MR_TYPE_MEM_REG, IB_MR_TYPE_SG_GAPS */
 	ROE_MR_ODP,		/* memory of a process, not pinned: odp.h */
 	ROE_MR_WINDOW_1,	/* IB_MW_TYPE_1: any QP of the PD */
 	ROE_MR_WINDOW_2B,	/* IB_MW_TYPE_2, 2B: the QP that bound it */
