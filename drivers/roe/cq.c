@@ -12,6 +12,32 @@ static_assert(sizeof(struct ib_uverbs_wc) == 48);
 /* IBV_WC_WITH_INV of libibverbs, which has no name in the kernel's headers. */
 #define USER_WC_WITH_INV	BIT(3)
 
+/* --- the worker ------------------------------------------------------------ */
+
+static struct workqueue_struct *notify_wq;
+
+int roe_notify_init(void)
+{
+	notify_wq = alloc_workqueue("roe_notify", WQ_PERCPU | WQ_MEM_RECLAIM, 0);
+	return notify_wq ? 0 : -ENOMEM;
+}
+
+void roe_notify_exit(void)
+{
+	destroy_workqueue(notify_wq);
+}
+
+/**
+ * roe_notify_queue - have a handler or an event called by a worker
+ * @work: which does that
+ *
+ * Context: any.
+ */
+void roe_notify_queue(struct work_struct *work)
+{
+	queue_work(notify_wq, work);
+}
+
 /* --- adding a completion --------------------------------------------------- */
 
 /*
@@ -142,7 +168,7 @@ enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
 		result = ROE_CQ_OVERRUN;
 	} else if (!(cq->ring ? add_user(cq, wc) : add_kernel(cq, wc))) {
 		cq->overrun = true;
-		schedule_work(&cq->error_work);
+		roe_notify_queue(&cq->error_work);
 		result = ROE_CQ_OVERRUN;
 	} else if (take_arm(cq, wc, solicited)) {
 		result = ROE_CQ_NOTIFY;
@@ -197,7 +223,7 @@ void roe_cq_notify(struct roe_cq *cq, bool may_call)
 	if (cq->ring || may_call)
 		call_handler(cq);
 	else
-		schedule_work(&cq->notify_work);
+		roe_notify_queue(&cq->notify_work);
 }
 
 ROE_EXPORT_FOR_TEST(roe_cq_notify);

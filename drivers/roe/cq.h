@@ -45,6 +45,14 @@ enum roe_cq_result {
 };
 
 /*
+ * Handlers and events that a worker must call. What writes back dirty pages over
+ * this device waits for them, so they may not wait for memory: WQ_MEM_RECLAIM.
+ */
+int roe_notify_init(void);
+void roe_notify_exit(void);
+void roe_notify_queue(struct work_struct *work);
+
+/*
  * Add a completion (kernel flags and values; translated for user CQs).
  * @solicited: SE of the last packet; an error counts as solicited (wire.md 8).
  * Any context, QP lock may be held. Takes cq->lock.

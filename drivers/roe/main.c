@@ -8,6 +8,7 @@
 #include <linux/module.h>
 #include <rdma/rdma_netlink.h>
 #include "copy.h"
+#include "cq.h"
 #include "device.h"
 #include "direct.h"
 #include "fault.h"
@@ -27,6 +28,9 @@ static int __init roe_init(void)
 	err = roe_direct_init();
 	if (err)
 		return err;
+	err = roe_notify_init();
+	if (err)
+		goto err_notify;
 	err = roe_fault_init();
 	if (err)
 		goto err_fault;
@@ -58,6 +62,8 @@ err_relay:
 err_qp:
 	roe_fault_exit();
 err_fault:
+	roe_notify_exit();
+err_notify:
 	roe_direct_exit();
 	return err;
 }
@@ -71,6 +77,7 @@ static void __exit roe_exit(void)
 	roe_fault_exit();
 	roe_relay_exit();
 	roe_qp_exit();
+	roe_notify_exit();
 	roe_direct_exit();
 	/* Whatever is still to be freed by call_rcu() is freed by code of ours. */
 	rcu_barrier();

@@ -10,6 +10,7 @@
  * is looked at whenever a WQE is taken.
  */
 #include <linux/uaccess.h>
+#include "cq.h"
 #include "srq.h"
 
 /* Event handlers may sleep, WQEs are taken in softirqs: hence a worker. */
@@ -32,7 +33,7 @@ static void check_limit(struct roe_srq *srq)
 	if (!srq->limit || roe_rq_pending(&srq->rq) >= srq->limit)
 		return;
 	srq->limit = 0;
-	schedule_work(&srq->event_work);
+	roe_notify_queue(&srq->event_work);
 }
 
 /**
