@@ -357,6 +357,12 @@ wait_for()
 	done
 }
 
+# not_running PROCESS
+not_running()
+{
+	! kill -0 "$1"
+}
+
 bg=
 # background COMMAND... - its process id is in $bg, and it ends with the test
 background()

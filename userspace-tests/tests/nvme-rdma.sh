@@ -11,19 +11,15 @@
 # Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
 
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
-. "$(dirname "$(readlink -f "$0")")/lib.sh"
+. "$(dirname "$(readlink -f "$0")")/lib-disk.sh"
 
 cfg=/sys/kernel/config/nvmet
 nqn=roe-test
-size=64					# MiB
-disk=
 hostid=$(cat /proc/sys/kernel/random/uuid)	# the kernel's own belongs to its own name
 
 target_up()
 {
-	modprobe brd rd_nr=1 rd_size=$((size * 1024)) && modprobe nvmet && modprobe nvmet-rdma ||
-		return
-	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config || return
+	ram_disk && modprobe nvmet && modprobe nvmet-rdma || return
 	mkdir $cfg/subsystems/$nqn && echo 1 > $cfg/subsystems/$nqn/attr_allow_any_host &&
 	mkdir $cfg/subsystems/$nqn/namespaces/1 &&
 	echo /dev/ram0 > $cfg/subsystems/$nqn/namespaces/1/device_path &&
@@ -41,23 +37,16 @@ target_down()
 	rmdir $cfg/subsystems/$nqn/namespaces/1 && rmdir $cfg/subsystems/$nqn
 }
 
-find_disk()
-{
-	local d
-
-	for d in /sys/block/nvme*n*; do
-		[ -e "$d" ] || continue
-		disk=/dev/${d##*/}
-		[ -b "$disk" ] && return
-	done
-	return 1
-}
-
 # host_up OPTIONS
 host_up()
 {
 	echo "transport=rdma,traddr=10.0.0.2,trsvcid=4420,nqn=$nqn,$1" > /dev/nvme-fabrics &&
-	wait_for 20 find_disk
+	wait_for 20 find_disk 'nvme*n*'
+}
+
+no_disk()
+{
+	! find_disk 'nvme*n*'
 }
 
 host_down()
@@ -67,41 +56,7 @@ host_down()
 	for c in /sys/class/nvme/nvme*/delete_controller; do
 		echo 1 > "$c"
 	done
-	! find_disk
-}
-
-# Data out by the disk of the host, compared with the disk of the target, and back.
-copy()
-{
-	local bs=$1 count=$2
-
-	dd if=/dev/urandom of="$TMP/data" bs=64k count=$((bs * count / 65536)) status=none &&
-	dd if="$TMP/data" of="$disk" bs="$bs" oflag=direct status=none || return
-	blockdev --flushbufs /dev/ram0
-	cmp -n $((bs * count)) "$TMP/data" /dev/ram0 || return
-	dd if="$disk" of="$TMP/back" bs="$bs" count="$count" iflag=direct status=none &&
-	cmp "$TMP/data" "$TMP/back"
-}
-
-# Several readers and writers at once, each in a piece of its own.
-parallel()
-{
-	local i rc=0 p=()
-
-	dd if=/dev/urandom of="$TMP/data" bs=1M count=4 status=none
-	for i in 0 1 2 3; do
-		dd if="$TMP/data" of="$disk" bs=32k oflag=direct,seek_bytes seek=$((i << 22)) \
-			conv=notrunc status=none &
-		p+=($!)
-	done
-	for i in "${p[@]}"; do
-		wait "$i" || rc=1
-	done
-	for i in 0 1 2 3; do
-		dd if="$disk" bs=32k count=128 iflag=direct,skip_bytes skip=$((i << 22)) \
-			status=none | cmp - "$TMP/data" || rc=1
-	done
-	return $rc
+	no_disk
 }
 
 module_or_die
@@ -110,12 +65,16 @@ modprobe nvme-rdma || tap_not_ok "load nvme-rdma"
 check "target: RAM disk on 10.0.0.2" target_up || tap_done
 for opt in host_traddr=10.0.0.2 host_traddr=10.0.0.1 host_traddr=10.0.0.1,nr_io_queues=1; do
 	check "$opt: connect" host_up "hostnqn=roe-host,hostid=$hostid,$opt" || continue
-	check "$opt: 4 KiB at a time" copy 4096 128
-	check "$opt: 128 KiB at a time" copy 131072 32
-	check "$opt: 1 MiB at a time" copy 1048576 8
-	check "$opt: four writers at once" parallel
+	check "$opt: 4 KiB at a time" disk_copy 4096 128
+	check "$opt: 128 KiB at a time" disk_copy 131072 32
+	check "$opt: 1 MiB at a time" disk_copy 1048576 8
+	check "$opt: four writers at once" disk_parallel
 	check "$opt: disconnect" host_down
 done
+if check "connect again" host_up "hostnqn=roe-host,hostid=$hostid,host_traddr=10.0.0.1"; then
+	disk_ends "the host's device deleted" rdma link delete roe0
+	check "no disk any more" wait_for 20 no_disk
+fi
 check "target down" target_down
 rmmod nvme-rdma nvmet-rdma
 tap_done
