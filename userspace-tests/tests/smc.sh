@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# smc - SMC-R, sockets whose bytes go by RDMA WRITE into the peer's ring buffer, between
+# two namespaces. The device is that of the netdev by which TCP would go, version 2 of the
+# protocol speaks RoCE v2, and both ends belong together by a name (user EID).
+#
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+topo_netns()
+{
+	netns_add ra && netns_add rb || return
+	ip -n ra link add va type veth peer name vb netns rb || return
+	ip -n ra addr add 10.0.0.1/24 dev va && ip -n ra link set va mtu 9000 up &&
+	ip -n rb addr add 10.0.0.2/24 dev vb && ip -n rb link set vb mtu 9000 up &&
+	link_add roe0 va ra && link_add roe1 vb rb &&
+	ns_gid ra roe0 10.0.0.1 > /dev/null && ns_gid rb roe1 10.0.0.2 > /dev/null
+}
+
+# Whoever finds no device goes on with TCP, without a word: look at the device.
+by_rdma()
+{
+	local before
+	before=$(counter roe0 tx_bytes ra) || return
+	pair_run 60 5000 "ip netns exec rb smc_stream server 5000" \
+		"ip netns exec ra smc_stream client 10.0.0.2 5000" || return
+	[ $(($(counter roe0 tx_bytes ra) - before)) -gt 8000000 ]
+}
+
+module_or_die
+modprobe smc || tap_not_ok "load smc"
+topo_or_die topo_netns
+check "user EID" smc_stream ueid ROE
+check "a stream, by RDMA" by_rdma
+check "another one, on the link that is there" by_rdma
+tap_done
