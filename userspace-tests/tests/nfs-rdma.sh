@@ -182,23 +182,45 @@ all()
 	check "$1: unmount" client_umount
 }
 
-# Both ends of a mount wait, and go on, when the device comes back.
+# write_on - the same again and again, until told to stop
+write_on()
+{
+	rm -f "$TMP/stop"
+	while [ ! -e "$TMP/stop" ]; do
+		dd if="$TMP/data" of="$mnt/lost" bs=100000 oflag=direct conv=notrunc status=none ||
+			return
+	done
+}
+
+# loss DEV - both ends of a mount wait, and go on when the device is there again
 loss()
 {
 	local dev=$1 writer
 
-	head -c 8000000 /dev/urandom > "$TMP/data"
-	dd if="$TMP/data" of="$mnt/lost" bs=100000 oflag=direct status=none &
+	head -c 4000000 /dev/urandom > "$TMP/data"
+	write_on &
 	writer=$!
-	sleep 0.3
+	pids+=("$writer")
+	sleep 0.5
 	check "$dev deleted under a writer" unmake_link "$dev"
 	check "$dev is there again" make_link "$dev"
-	check "$dev: the writer goes on" wait_for 60 not_running "$writer" && wait "$writer"
+	touch "$TMP/stop"
+	check "$dev: the writer goes on" wait_for 60 not_running "$writer"
+	check "$dev: and saw no error" wait "$writer"
 	echo 3 > /proc/sys/vm/drop_caches
-	check "$dev: and nothing is lost" same lost
+	check "$dev: nothing is lost" same lost
 	rm -f "$mnt/lost"
 }
 
+# No hard mount that waits for its server may be left when the folder is removed.
+leave()
+{
+	umount -fl "$mnt"
+	[ ! -e $nfsd/threads ] || server_down
+	umount -l "$export"
+} 2> /dev/null
+
+trap 'rc=$?; leave; cleanup; exit $rc' EXIT
 module_or_die
 topo_or_die topo_client_netns
 check "server on 10.0.0.2" server_up || tap_done
