@@ -9,6 +9,7 @@
 #include <linux/if_vlan.h>
 #include <linux/prandom.h>
 #include <linux/slab.h>
+#include <net/dsfield.h>
 #include <net/gso.h>
 #include <net/ip.h>
 #include <roe/opcode.h>
@@ -227,6 +228,62 @@ static void frame_fit(struct kunit *test)
 	/* a longer one cannot follow */
 	pkt[3].p.len -= 4;
 	KUNIT_EXPECT_EQ(test, roe_frame_fit(pkt + 2, 8, &wide), 2);
+}
+
+/* --- a CNP --- */
+
+/* As a ConnectX-4 Lx sent it (kunit/vectors/hw_cx4lx_v4_cnp.hex): IP header to ICRC. */
+static const u8 cnp_bytes[] = {
+	0x45, 0xc2, 0x00, 0x3c, 0x71, 0x8c, 0x40, 0x00, 0x40, 0x11, 0x91, 0x61,
+	0x0a, 0x00, 0x11, 0x01, 0x0a, 0x00, 0x12, 0x01, 0x00, 0x00, 0x12, 0xb7,
+	0x00, 0x28, 0x00, 0x00, 0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x01, 0x18,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x82, 0xfd, 0x00, 0x2a,
+};
+
+static struct sk_buff *build_cnp(struct kunit *test, struct roe_path *path)
+{
+	static const struct train t = { .first = ROE_OPCODE_CNP, .n = 1 };
+	struct roe_txb *txb = fill_txb(test, &t);
+
+	txb->pkt[0].p = (struct roe_pkt){ .opcode = ROE_OPCODE_CNP, .pkey = 0xffff, .qpn = 0x118 };
+	return build(test, path, txb->pkt, 1);
+}
+
+static void frame_cnp(struct kunit *test)
+{
+	struct roe_path path = { .ip_id = 0x718c };
+	struct roe_av *av = &path.av;
+	u8 got[sizeof(cnp_bytes)];
+	struct sk_buff *skb;
+
+	/* the IP header says what a CNP needs, not what the QP asked for */
+	av->tclass = 0x68;
+	av->priority = 3;
+	av->hop_limit = 64;
+	ipv6_addr_set_v4mapped(htonl(0x0a001101), &av->saddr);
+	ipv6_addr_set_v4mapped(htonl(0x0a001201), &av->daddr);
+	skb = build_cnp(test, &path);
+	KUNIT_ASSERT_EQ(test, skb->len, sizeof(cnp_bytes));
+	KUNIT_ASSERT_EQ(test, skb_copy_bits(skb, 0, got, sizeof(got)), 0);
+	/* checksums: IP's comes later, UDP's NICs leave out */
+	memcpy(got + 10, cnp_bytes + 10, 2);
+	memset(got + 26, 0, 2);
+	KUNIT_EXPECT_MEMEQ(test, got, cnp_bytes, sizeof(got));
+	KUNIT_EXPECT_EQ(test, skb->priority, 6);
+}
+
+static void frame_cnp_v6(struct kunit *test)
+{
+	static const struct train t = { .v6 = true };
+	struct roe_path path;
+	struct sk_buff *skb;
+
+	init_path(&path, &t);
+	skb = build_cnp(test, &path);
+	KUNIT_EXPECT_EQ(test, ipv6_get_dsfield(ipv6_hdr(skb)), 0xc2);
+	KUNIT_EXPECT_EQ(test, skb->len, 40 + 8 + 12 + 16 + 4);
+	KUNIT_EXPECT_TRUE(test, icrc_right(bytes_of(test, skb, true), skb->len));
 }
 
 /* --- any layout --- */
@@ -517,6 +574,8 @@ static void txb_reuse(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(frame_segments, train_gen_params),
 	KUNIT_CASE(frame_fit),
+	KUNIT_CASE(frame_cnp),
+	KUNIT_CASE(frame_cnp_v6),
 	KUNIT_CASE_PARAM(segs_any_layout, train_gen_params),
 	KUNIT_CASE_PARAM(segs_list, train_gen_params),
 	KUNIT_CASE(segs_fixed_id),

@@ -259,6 +259,7 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->loss = 0;
 	sim->dup = 0;
 	sim->delay = 0;
+	sim->mark = 0;
 	sim->direct = 0;
 	sim->evict = 0;
 	sim->page_err = 0;
@@ -482,6 +483,7 @@ static void take_burst(struct sim *sim, unsigned int i)
 		if (!pkt)
 			break;
 		pkt->rx.p = tx->p;
+		pkt->rx.ce = happens(sim, sim->mark);
 		pkt->to = 1 - i;
 		memcpy(pkt->data, roe_tx_payload(tx), min_t(u32, tx->p.len, SIM_MTU));
 		set_payload(pkt);

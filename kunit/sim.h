@@ -79,7 +79,7 @@ struct sim {
 	u32		slot;		/* bytes of memory for each message */
 	unsigned int	sent[2];	/* packets so far */
 	/* random faults, percent */
-	u32		loss, dup, delay;
+	u32		loss, dup, delay, mark;
 	u32		direct;		/* percent of rounds that need no network if they may */
 	bool		lazy;		/* several packets arrive before an answer leaves */
 	u64		lost, late;	/* bit n: the n-th packet of side 0 */

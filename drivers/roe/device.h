@@ -58,6 +58,7 @@ struct roe_dev {
 	bool			direct;		/* knob.c; READ_ONCE */
 	bool			relay;		/* the same */
 	bool			hold;		/* the same */
+	bool			ecn;		/* the same */
 };
 
 static inline struct roe_dev *roe_dev(struct ib_device *ibdev)

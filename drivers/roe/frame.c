@@ -8,6 +8,7 @@
  * own IPv4 ID, DF, and no iptunnel_xmit(), which would choose them later.
  */
 #include <linux/jhash.h>
+#include <linux/pkt_sched.h>
 #include <net/ip.h>
 #include <net/ip6_checksum.h>
 #include <net/ipv6.h>
@@ -17,7 +18,7 @@
 #include "icrc.h"
 #include "net.h"
 
-static void build_ipv4(const struct roe_av *av, u16 id, struct sk_buff *skb)
+static void build_ipv4(const struct roe_av *av, u8 tclass, u16 id, struct sk_buff *skb)
 {
 	struct iphdr *ip;
 
@@ -26,7 +27,7 @@ static void build_ipv4(const struct roe_av *av, u16 id, struct sk_buff *skb)
 	ip = ip_hdr(skb);
 	ip->version = 4;
 	ip->ihl = 5;
-	ip->tos = av->tclass;
+	ip->tos = tclass;
 	ip->tot_len = htons(skb->len);
 	ip->id = htons(id);
 	ip->frag_off = htons(IP_DF);
@@ -39,7 +40,7 @@ static void build_ipv4(const struct roe_av *av, u16 id, struct sk_buff *skb)
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
 }
 
-static void build_ipv6(const struct roe_av *av, struct sk_buff *skb)
+static void build_ipv6(const struct roe_av *av, u8 tclass, struct sk_buff *skb)
 {
 	u16 len = skb->len;
 	struct ipv6hdr *ip6;
@@ -47,7 +48,7 @@ static void build_ipv6(const struct roe_av *av, struct sk_buff *skb)
 	skb_push(skb, sizeof(*ip6));
 	skb_reset_network_header(skb);
 	ip6 = ipv6_hdr(skb);
-	ip6_flow_hdr(ip6, av->tclass, cpu_to_be32(av->flow_label));
+	ip6_flow_hdr(ip6, tclass, cpu_to_be32(av->flow_label));
 	ip6->payload_len = htons(len);
 	ip6->nexthdr = IPPROTO_UDP;
 	ip6->hop_limit = av->hop_limit;
@@ -212,6 +213,9 @@ struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *
 				unsigned int n, u32 headroom)
 {
 	const struct roe_av *av = &path->av;
+	/* in front of what makes queues long, on this host (qdiscs, VLANs) as well */
+	bool urgent = pkt->p.opcode == ROE_OPCODE_CNP;
+	u8 tclass = urgent ? ROE_CNP_TCLASS : av->tclass;
 	/* datagrams of several QPs may share a path: count once, use one value */
 	u16 id = READ_ONCE(path->ip_id);
 	struct roe_frame_head head;
@@ -228,9 +232,9 @@ struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *
 	add_frags(skb, pkt, n);
 	build_udp(av, skb);
 	if (av->v6)
-		build_ipv6(av, skb);
+		build_ipv6(av, tclass, skb);
 	else
-		build_ipv4(av, id, skb);
+		build_ipv4(av, tclass, id, skb);
 	if (n > 1) {
 		skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
 		skb_shinfo(skb)->gso_size = roe_tx_bytes(pkt);
@@ -244,7 +248,7 @@ struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *
 		seal(&run, &head, &pkt[i]);
 	}
 	roe_icrc_end(&run);
-	skb->priority = av->priority;
+	skb->priority = urgent ? TC_PRIO_INTERACTIVE : av->priority;
 	__skb_set_sw_hash(skb, flow_hash(av), true);
 	return skb;
 }

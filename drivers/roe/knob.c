@@ -21,6 +21,10 @@ static bool hold = true;
 module_param(hold, bool, 0644);
 MODULE_PARM_DESC(hold, "small messages of a stream wait for each other until one is signaled (new devices; default Y)");
 
+static bool ecn = true;
+module_param(ecn, bool, 0644);
+MODULE_PARM_DESC(ecn, "RC packets may be marked by switches, marks are answered with CNPs, CNPs slow the sender (new devices; default Y)");
+
 static struct roe_dev *to_dev(struct device *device)
 {
 	return rdma_device_to_drv_device(device, struct roe_dev, ib);
@@ -54,6 +58,19 @@ static ssize_t direct_store(struct device *device, struct device_attribute *attr
 }
 static DEVICE_ATTR_RW(direct);
 
+static ssize_t ecn_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	return show(READ_ONCE(to_dev(device)->ecn), buf);
+}
+
+/* The ECN bits that packets leave with are those of the time when their QP was connected. */
+static ssize_t ecn_store(struct device *device, struct device_attribute *attr,
+			 const char *buf, size_t len)
+{
+	return store(&to_dev(device)->ecn, buf, len);
+}
+static DEVICE_ATTR_RW(ecn);
+
 static ssize_t hca_type_show(struct device *device, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "roe\n");
@@ -86,6 +103,7 @@ static DEVICE_ATTR_RW(hold);
 
 static struct attribute *attrs[] = {
 	&dev_attr_direct.attr,
+	&dev_attr_ecn.attr,
 	&dev_attr_relay.attr,
 	&dev_attr_hold.attr,
 	&dev_attr_hca_type.attr,
@@ -105,4 +123,5 @@ void roe_knob_init(struct roe_dev *dev)
 	dev->direct = READ_ONCE(direct);
 	dev->relay = READ_ONCE(relay);
 	dev->hold = READ_ONCE(hold);
+	dev->ecn = READ_ONCE(ecn);
 }

@@ -94,6 +94,8 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 
 	if (roe_qp_is_ud(qp))
 		return roe_ud_emit(qp, ctx, txb);
+	if (unlikely(qp->resp.cnp_due))
+		roe_cc_emit(qp, txb);
 	more = roe_responder_emit(qp, ctx, txb);
 	/* the requests come next, when the worker has brought what the answers wait for */
 	if (ctx->answers_only)
@@ -143,19 +145,25 @@ static bool may_receive(const struct roe_qp *qp)
  */
 void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *pkt)
 {
+	u32 flags = roe_opcode(pkt->p.opcode)->flags;
+
 	trace_roe_packet_in(qp, &pkt->p, ctx->direct);
 	if (!may_receive(qp))
 		return;
+	if (unlikely(pkt->ce))
+		roe_cc_marked(qp, ctx, &pkt->p);
 	if (roe_qp_is_ud(qp)) {
 		roe_ud_receive(qp, ctx, pkt);
 		return;
 	}
-	if (qp->state == IB_QPS_RTR && !qp->comm_est) {
+	if (qp->state == IB_QPS_RTR && !qp->comm_est && !(flags & ROE_F_CNP)) {
 		qp->comm_est = true;
 		ctx->events |= BIT(IB_EVENT_COMM_EST);
 	}
-	if (roe_opcode(pkt->p.opcode)->flags & ROE_F_RESPONSE)
+	if (flags & ROE_F_RESPONSE)
 		roe_completer_receive(qp, ctx, pkt);
+	else if (unlikely(flags & ROE_F_CNP))
+		roe_cc_notified(qp, ctx, &pkt->p);
 	else
 		roe_responder_receive(qp, ctx, pkt);
 }
@@ -205,7 +213,7 @@ static bool has_work(const struct roe_qp *qp)
 	/* pairs with the release in post_one() */
 	u32 prod = smp_load_acquire(&qp->sq.prod);
 
-	return roe_resp_owes(&qp->resp) || qp->sq.next != prod;
+	return roe_resp_owes(&qp->resp) || qp->resp.cnp_due || qp->sq.next != prod;
 }
 
 /*

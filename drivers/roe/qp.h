@@ -129,6 +129,9 @@ struct roe_req {
 	u32	ssthresh;	/* ... by what was acknowledged below this, by 1 above */
 	u32	counted;	/* una when it grew the last time */
 	u32	recover;	/* the window was halved for what was sent before this */
+	u32	eased;		/* ... made smaller by a CNP for what was sent before this */
+	u32	alpha;		/* how much smaller the next one makes it, 1/1024 of half of it */
+	u64	alpha_at;	/* ... as of then, ns; 0: there was none yet */
 	u32	probe;		/* after NAK 0x60: so many packets, then wait; 0: no limit */
 	u32	probe_end;	/* PSN behind them */
 	u8	probe_misses;	/* in a row: the peer had kept nothing */
@@ -203,6 +206,8 @@ struct roe_resp {
 	u32	rsrc_nr;	/* slots = max_dest_rd_atomic, may be 0 */
 	u32	rsrc_pending;	/* slots with responses to send */
 	bool	stalled;	/* ... of which the next waits for a page */
+	bool	cnp_due;	/* a packet came marked: tell the peer */
+	u64	cnp_after;	/* ... again not before this, ns */
 	u8	page_naks;	/* RNR NAKs in a row while the worker was busy */
 	struct roe_fault fault;
 	struct roe_rsrc	*rsrc;

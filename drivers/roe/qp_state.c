@@ -5,6 +5,7 @@
  * which attributes belong to a transition; here are their values and effects.
  */
 #include <linux/slab.h>
+#include <net/inet_ecn.h>
 #include "ah.h"
 #include "qp_state.h"
 #include "trace.h"
@@ -59,6 +60,17 @@ static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
 	return err;
 }
 
+/*
+ * As hardware does it, packets of RC say that they may be marked; those of UC and
+ * datagrams do not by themselves, for nothing would slow them down.
+ */
+static u8 traffic_class(const struct roe_qp *qp, u8 tclass)
+{
+	if (qp->type == IB_QPT_RC && READ_ONCE(qp->dev->ecn) && INET_ECN_is_not_ect(tclass))
+		tclass |= INET_ECN_ECT_0;
+	return tclass;
+}
+
 /* Constant per QP, so that ECMP keeps the order of its packets. */
 static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qpn)
 {
@@ -68,7 +80,7 @@ static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qp
 	memcpy(&av->saddr, &grh->sgid_attr->gid, sizeof(av->saddr));
 	memcpy(&av->daddr, &grh->dgid, sizeof(av->daddr));
 	av->v6 = !ipv6_addr_v4mapped(&av->daddr);
-	av->tclass = grh->traffic_class;
+	av->tclass = traffic_class(qp, grh->traffic_class);
 	av->hop_limit = grh->hop_limit ?: 64;
 	av->flow_label = grh->flow_label;
 	av->sgid_attr = grh->sgid_attr;

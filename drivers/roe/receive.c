@@ -11,6 +11,8 @@
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
 #include <linux/percpu.h>
+#include <net/dsfield.h>
+#include <net/inet_ecn.h>
 #include <net/ipv6.h>
 #include <rdma/ib_addr.h>
 #include <roe/opcode.h>
@@ -231,13 +233,14 @@ static void trim_pad(struct roe_rx_pkt *rx)
 	rx->nvec = i;
 }
 
+/* A CNP is of no transport, and for those that have a peer. */
 static bool transport_ok(const struct roe_qp *qp, u8 opcode)
 {
 	switch (qp->type) {
 	case IB_QPT_RC:
-		return (opcode & ROE_XPORT_MASK) == ROE_XPORT_RC;
+		return (opcode & ROE_XPORT_MASK) == ROE_XPORT_RC || opcode == ROE_OPCODE_CNP;
 	case IB_QPT_UC:
-		return (opcode & ROE_XPORT_MASK) == ROE_XPORT_UC;
+		return (opcode & ROE_XPORT_MASK) == ROE_XPORT_UC || opcode == ROE_OPCODE_CNP;
 	default:
 		return (opcode & ROE_XPORT_MASK) == ROE_XPORT_UD;
 	}
@@ -249,10 +252,7 @@ static bool pkey_ok(u16 a, u16 b)
 	return (a & 0x7fff) && !((a ^ b) & 0x7fff) && ((a | b) & 0x8000);
 }
 
-/*
- * The rest of the order in wire.md 4.3 that needs no QP lock. A CNP is of no
- * transport; nothing here slows down for it yet.
- */
+/* The rest of the order in wire.md 4.3 that needs no QP lock. */
 static bool accept(const struct flow *flow, const struct roe_segs *segs,
 		   const struct roe_pkt *p)
 {
@@ -263,6 +263,11 @@ static bool accept(const struct flow *flow, const struct roe_segs *segs,
 	       transport_ok(qp, p->opcode) &&
 	       (roe_qp_is_ud(qp) || ipv6_addr_equal(&qp->path.av.daddr, &flow->saddr)) &&
 	       pkey_ok(p->pkey, qp->pkey);
+}
+
+static bool marked(const struct roe_frame_head *head)
+{
+	return INET_ECN_is_ce(head->v6 ? ipv6_get_dsfield(&head->ip6) : head->ip4.tos);
 }
 
 /* Prove the packet at hand into @rx; otherwise count why not. */
@@ -293,6 +298,7 @@ static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 	}
 	trim_pad(rx);
 	rx->l3 = &flow->l3;
+	rx->ce = marked(&segs->head);
 	return true;
 }
 

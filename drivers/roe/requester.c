@@ -258,6 +258,10 @@ static void widen(struct roe_qp *qp)
 	bool full = 2 * flight >= req->cwnd;
 
 	req->counted = req->una;
+	/* for the rest of the round trip that a CNP was about */
+	if (roe_psn_diff(req->una, req->eased) < 0)
+		return;
+	req->eased = req->una;
 	if (full && req->cwnd < req->ssthresh)
 		req->cwnd = min(req->cwnd + acked, max);
 	else if (req->cwnd < (full ? max : ROE_WINDOW_PKTS))
@@ -330,6 +334,8 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->wqe_psn = psn;
 	req->win_psn = psn;
 	req->recover = psn;
+	req->eased = psn;
+	req->alpha = ROE_ALPHA_ONE;
 	req->cwnd = ROE_WINDOW_PKTS;
 	req->ssthresh = ROE_WINDOW_MAX;
 	req->counted = psn;

@@ -30,6 +30,10 @@ enum roe_stat {
 	ROE_STAT_IMPLIED_NAK,		/* implied_nak_seq_err */
 	ROE_STAT_TIMEOUT,		/* local_ack_timeout_err */
 	ROE_STAT_RETRANS,		/* packets sent again */
+	ROE_STAT_NP_MARKED,		/* packets that came with CE */
+	ROE_STAT_NP_CNP_SENT,
+	ROE_STAT_RP_CNP_HANDLED,	/* CNPs for what is in flight, one window or more */
+	ROE_STAT_RP_CNP_IGNORED,	/* nothing to slow down, or switched off */
 	ROE_STAT_RETRY_EXC,
 	ROE_STAT_RNR_RETRY_EXC,
 	ROE_STAT_RX_WRITE,		/* requests executed, by kind; messages */

@@ -33,6 +33,12 @@
 #define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
 #define ROE_LOCAL_DROP_NS	(200 * NSEC_PER_USEC)
+#define ROE_CNP_INTERVAL_NS	(50 * NSEC_PER_USEC)	/* DCQCN's N: a QP's CNPs */
+#define ROE_ALPHA_NS		(55 * NSEC_PER_USEC)	/* DCQCN's K: a round trip at least */
+#define ROE_ALPHA_ONE		1024u
+/* A qdisc such as fq_codel marks a packet now and then: each must count. */
+#define ROE_ALPHA_MIN		(ROE_ALPHA_ONE / 4)
+#define ROE_ALPHA_SHIFT		4	/* DCTCP's g: 1/16 */
 
 /* requester.c: work requests to packets */
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
@@ -59,6 +65,11 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *pkt);
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
+
+/* cc.c: marks of switches, CNPs */
+void roe_cc_marked(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p);
+void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb);
+void roe_cc_notified(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p);
 
 /* echo.c: ACKs that wait for the answer of the process */
 void roe_echo_message(struct roe_qp *qp, const struct roe_ctx *ctx);

@@ -60,6 +60,7 @@ struct roe_rx_l3 {
 struct roe_rx_pkt {
 	struct roe_pkt	p;
 	const struct roe_rx_l3 *l3;	/* UD */
+	bool		ce;		/* marked on its way: congestion experienced */
 	u8		nvec;
 	struct kvec	vec[ROE_PKT_VECS];
 };
@@ -80,7 +81,7 @@ struct roe_tx_pkt {
 	u8		*buf;
 	u8		hdrlen;		/* BTH and extended headers, bytes */
 	u8		pad;		/* 0 to 3 */
-	bool		again;		/* sent before: leaves as a packet of its own */
+	bool		again;		/* sent before, or a CNP: leaves as a packet of its own */
 };
 
 #define ROE_TXB_PKTS	64		/* datapath.md 4.2 */

@@ -119,6 +119,9 @@ enum roe_op {
 #define ROE_OPCODE_UD_SEND_ONLY_IMM	(ROE_XPORT_UD | ROE_OP_SEND_ONLY_IMM)
 #define ROE_OPCODE_CNP			0x81
 
+/* DSCP 48 and ECT(0), as ConnectX sends CNPs: switches have a queue for that (wire.md 10). */
+#define ROE_CNP_TCLASS			0xc2
+
 /* AETH syndrome: kind in b6-5, value in b4-0 (wire.md 4.2). */
 #define ROE_AETH_KIND_MASK	0x60
 #define ROE_AETH_ACK		0x00

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Marks of switches, CNPs and the window (harness: sim.h).
+ */
+#include "sim.h"
+
+#define PSN0	0xfffff0	/* wraps in the first window */
+#define PSN1	0x123456
+#define SIG	IB_SEND_SIGNALED
+#define RTT	(100 * NSEC_PER_USEC)
+
+static int setup(struct kunit *test)
+{
+	test->priv = sim_create(test);
+	return test->priv ? 0 : -ENOMEM;
+}
+
+static void teardown(struct kunit *test)
+{
+	if (test->priv)
+		sim_destroy(test->priv);
+}
+
+static struct sim *fresh(struct kunit *test, enum ib_qp_type type)
+{
+	struct sim *sim = test->priv;
+
+	sim->side[0].qp->type = type;
+	sim->side[1].qp->type = type;
+	sim_reset(sim, PSN0, PSN1);
+	return sim;
+}
+
+/* --- notification point ------------------------------------------------------ */
+
+/* A packet for side 1, marked or not. */
+static void arrive(struct sim *sim, u8 opcode, u32 psn, u32 len, bool ce)
+{
+	static u8 zeros[SIM_MTU];
+	struct roe_rx_pkt rx = {
+		.p = { .opcode = opcode, .psn = psn & ROE_PSN_MASK, .len = len },
+		.ce = ce,
+		.nvec = 1,
+		.vec = { { .iov_base = zeros, .iov_len = len } },
+	};
+
+	sim_receive(sim, 1, &rx);
+}
+
+/* What side 1 sends now: CNPs among it, each as it must be. */
+static unsigned int cnps(struct sim *sim)
+{
+	unsigned int n = 0;
+	struct sim_pkt *pkt;
+
+	sim_emit(sim, 1);
+	while ((pkt = sim_take(sim))) {
+		if (pkt->rx.p.opcode == ROE_OPCODE_CNP) {
+			n++;
+			KUNIT_EXPECT_EQ(sim->test, pkt->to, 0);
+			KUNIT_EXPECT_EQ(sim->test, pkt->rx.p.qpn, sim->side[0].qp->qpn);
+			KUNIT_EXPECT_EQ(sim->test, pkt->rx.p.pkey, ROE_DEFAULT_PKEY);
+			KUNIT_EXPECT_EQ(sim->test, pkt->rx.p.psn, 0);
+			KUNIT_EXPECT_EQ(sim->test, pkt->rx.p.len, 0);
+			KUNIT_EXPECT_FALSE(sim->test, pkt->rx.p.ackreq || pkt->rx.p.se);
+		}
+		sim_put(sim, pkt);
+	}
+	return n;
+}
+
+/* One in 50 us, however many marks; one mark is enough for the next. */
+static void cc_interval(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	unsigned int i;
+
+	arrive(sim, ROE_OP_SEND_ONLY, PSN0, 8, false);
+	KUNIT_EXPECT_EQ(test, cnps(sim), 0);
+	for (i = 0; i < 50; i++) {
+		arrive(sim, ROE_OP_SEND_ONLY, PSN0, 8, true);
+		KUNIT_EXPECT_EQ_MSG(test, cnps(sim), i == 0, "after %u us", i);
+		sim->now += NSEC_PER_USEC;
+	}
+	KUNIT_EXPECT_EQ(test, cnps(sim), 0);
+	for (i = 0; i < 20; i++)
+		arrive(sim, ROE_OP_SEND_ONLY, PSN0, 8, true);
+	KUNIT_EXPECT_EQ(test, cnps(sim), 1);
+	sim->now += NSEC_PER_SEC;
+	KUNIT_EXPECT_EQ(test, cnps(sim), 0);
+}
+
+/* Who gets one: RC and UC, for data, and not for a CNP: that would never end. */
+static void cc_who(struct kunit *test)
+{
+	static const struct {
+		enum ib_qp_type type;
+		u8 opcode;
+		u32 len;
+		unsigned int cnps;
+	} rows[] = {
+		{ IB_QPT_RC, ROE_OP_SEND_ONLY, 1, 1 },
+		{ IB_QPT_RC, ROE_OP_WRITE_MIDDLE, SIM_MTU, 1 },
+		{ IB_QPT_RC, ROE_OP_READ_RESP_MIDDLE, SIM_MTU, 1 },
+		{ IB_QPT_RC, ROE_OP_READ_REQ, 0, 0 },
+		{ IB_QPT_RC, ROE_OP_ACK, 0, 0 },
+		{ IB_QPT_RC, ROE_OPCODE_CNP, 0, 0 },
+		{ IB_QPT_RC, ROE_OPCODE_CNP, 4, 0 },
+		{ IB_QPT_UC, ROE_XPORT_UC | ROE_OP_SEND_ONLY, 1, 1 },
+		{ IB_QPT_UC, ROE_XPORT_UC | ROE_OP_WRITE_LAST, 1, 1 },
+		{ IB_QPT_UC, ROE_OPCODE_CNP, 0, 0 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim *sim = fresh(test, rows[i].type);
+
+		arrive(sim, rows[i].opcode, PSN0, rows[i].len, true);
+		KUNIT_EXPECT_EQ_MSG(test, cnps(sim), rows[i].cnps, "row %u", i);
+	}
+}
+
+/* A reset QP owes nothing. */
+static void cc_reset(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+
+	arrive(sim, ROE_OP_SEND_ONLY, PSN0, 8, true);
+	roe_responder_reset(sim->side[1].qp, PSN0);
+	KUNIT_EXPECT_EQ(test, cnps(sim), 0);
+}
+
+/* --- reaction point ---------------------------------------------------------- */
+
+static void cnp(struct sim *sim, unsigned int n)
+{
+	struct roe_rx_pkt rx = { .p = { .opcode = ROE_OPCODE_CNP } };
+
+	while (n--)
+		sim_receive(sim, 0, &rx);
+}
+
+/* A round trip: a window of side 0 leaves, and all that was before it is acknowledged. */
+static void round_trip(struct sim *sim)
+{
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+	struct roe_req *req = &qp->req;
+
+	sim->now += RTT;
+	req->una = req->max_psn;
+	req->psn = roe_psn_add(req->psn, req->cwnd);
+	req->max_psn = req->psn;
+	req->wqe_psn = req->psn;
+	roe_requester_progress(qp, &ctx);
+}
+
+static struct roe_req *sender(struct sim *sim, u32 window)
+{
+	struct roe_req *req = &sim->side[0].qp->req;
+
+	req->cwnd = window;
+	req->ssthresh = window;
+	req->srtt = RTT;
+	round_trip(sim);
+	req->cwnd = window;
+	return req;
+}
+
+/* Half at first; once per round trip; it does not grow before that is over. */
+static void cc_once(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_req *req = sender(sim, 256);
+	struct roe_ctx ctx = { .now = sim->now };
+
+	cnp(sim, 1);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 128);
+	KUNIT_EXPECT_EQ(test, req->ssthresh, 128);
+	sim->now += NSEC_PER_SEC;
+	cnp(sim, 1000);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 128);
+	req->una = roe_psn_add(req->una, 200);
+	roe_requester_progress(sim->side[0].qp, &ctx);
+	cnp(sim, 1);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 128);
+	/* the rest of it, then more of them one by one */
+	round_trip(sim);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 129);
+	round_trip(sim);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 130);
+}
+
+/* Every round trip marked: down to what keeps a QP alive, and no further. */
+static void cc_floor(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_req *req = sender(sim, 512);
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		cnp(sim, 10);
+		KUNIT_EXPECT_GE(test, req->cwnd, ROE_WINDOW_MIN);
+		round_trip(sim);
+	}
+	KUNIT_EXPECT_LE(test, req->cwnd, ROE_WINDOW_MIN + 1);
+	KUNIT_EXPECT_EQ(test, req->alpha, ROE_ALPHA_ONE);
+	for (i = 0; i < 100; i++)
+		round_trip(sim);
+	KUNIT_EXPECT_EQ(test, req->cwnd, ROE_WINDOW_MIN + 101);
+}
+
+/*
+ * alpha against exact arithmetic: a gain of 1/16 for a round trip with a mark, a loss
+ * of 1/16 for one without, not below a quarter.
+ */
+static void cc_alpha(struct kunit *test)
+{
+	static const u8 quiet[] = { 0, 0, 1, 2, 5, 0, 0, 10, 30, 200, 0, 3 };
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_req *req = sender(sim, 256);
+	u64 exact = 1ull << 32;
+	unsigned int i, k;
+
+	cnp(sim, 1);
+	for (i = 0; i < ARRAY_SIZE(quiet); i++) {
+		u32 window;
+
+		for (k = 0; k <= quiet[i]; k++)
+			round_trip(sim);
+		for (k = 0; k < quiet[i]; k++)
+			exact -= exact / 16;
+		exact = max(exact, 1ull << 30);
+		req->cwnd = 512;
+		window = 512 - (512 * exact >> 33);
+		cnp(sim, 1);
+		/* integers: 1 in 1024 for each step */
+		KUNIT_EXPECT_LE_MSG(test, abs((int)(req->cwnd - window)), 4, "step %u", i);
+		exact += ((1ull << 32) - exact) / 16;
+		KUNIT_EXPECT_LE_MSG(test, abs((int)(req->alpha - (exact >> 22))), 16,
+				    "step %u", i);
+	}
+}
+
+/* With a long round trip the same; without a sample DCQCN's 55 us. */
+static void cc_round(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_req *req = sender(sim, 256);
+
+	cnp(sim, 1);
+	req->srtt = 0;
+	round_trip(sim);
+	sim->now = req->alpha_at + 2 * ROE_ALPHA_NS - 1;
+	req->cwnd = 256;
+	cnp(sim, 1);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 128);
+	round_trip(sim);
+	sim->now = req->alpha_at + 2 * ROE_ALPHA_NS;
+	req->cwnd = 256;
+	cnp(sim, 1);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 256 - 120);
+}
+
+/* Nothing in flight, not a CNP, UC: the window stays. */
+static void cc_ignored(struct kunit *test)
+{
+	struct roe_rx_pkt longer = { .p = { .opcode = ROE_OPCODE_CNP, .len = 4 } };
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_req *req = &sim->side[0].qp->req;
+
+	cnp(sim, 1000);
+	KUNIT_EXPECT_EQ(test, req->cwnd, ROE_WINDOW_PKTS);
+	req = sender(sim, 256);
+	sim_receive(sim, 0, &longer);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 256);
+	KUNIT_EXPECT_EQ(test, sim->side[0].events, 0);
+	sim->side[0].qp->state = IB_QPS_ERR;
+	cnp(sim, 1);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 256);
+	sim = fresh(test, IB_QPT_UC);
+	req = sender(sim, 256);
+	cnp(sim, 1);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 256);
+}
+
+/* The first packet of a peer is no CNP. */
+static void cc_comm_est(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+
+	sim->side[0].qp->comm_est = false;
+	sim->side[0].qp->state = IB_QPS_RTR;
+	cnp(sim, 1);
+	KUNIT_EXPECT_FALSE(test, sim->side[0].qp->comm_est);
+	KUNIT_EXPECT_EQ(test, sim->side[0].events, 0);
+}
+
+/* --- both -------------------------------------------------------------------- */
+
+/* A network that marks, and loses at times: all is delivered, in a small window. */
+static void cc_marking(struct kunit *test)
+{
+	static const struct {
+		u8 op;
+		enum ib_qp_type type;
+		u32 mark, loss;
+		bool slow;
+	} rows[] = {
+		{ IB_WR_RDMA_WRITE, IB_QPT_RC, 100, 0, true },
+		{ IB_WR_RDMA_READ, IB_QPT_RC, 100, 0, true },
+		{ IB_WR_RDMA_WRITE, IB_QPT_RC, 30, 2, true },
+		{ IB_WR_RDMA_READ, IB_QPT_RC, 30, 2, true },
+		{ IB_WR_RDMA_WRITE, IB_QPT_RC, 0, 0, false },
+		{ IB_WR_RDMA_READ, IB_QPT_RC, 0, 0, false },
+		{ IB_WR_RDMA_WRITE, IB_QPT_UC, 100, 0, false },
+	};
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim *sim = fresh(test, rows[i].type);
+		struct roe_req *req = &sim->side[0].qp->req;
+		const char *wrong;
+
+		sim->mark = rows[i].mark;
+		sim->loss = rows[i].loss;
+		sim->slot = SIM_REGION / 8;
+		for (k = 0; k < 8; k++)
+			sim_post(sim, 0, rows[i].op, SIM_REGION / 8, SIG);
+		KUNIT_EXPECT_TRUE_MSG(test, sim_run(sim), "row %u", i);
+		wrong = sim_check(sim);
+		KUNIT_EXPECT_NULL_MSG(test, wrong, "row %u: %s", i, wrong);
+		KUNIT_EXPECT_EQ_MSG(test, req->cwnd < ROE_WINDOW_PKTS, rows[i].slow,
+				    "row %u: window %u", i, req->cwnd);
+	}
+}
+
+static struct kunit_case cc_cases[] = {
+	KUNIT_CASE(cc_interval),
+	KUNIT_CASE(cc_who),
+	KUNIT_CASE(cc_reset),
+	KUNIT_CASE(cc_once),
+	KUNIT_CASE(cc_floor),
+	KUNIT_CASE(cc_alpha),
+	KUNIT_CASE(cc_round),
+	KUNIT_CASE(cc_ignored),
+	KUNIT_CASE(cc_comm_est),
+	KUNIT_CASE(cc_marking),
+	{}
+};
+
+static struct kunit_suite cc_suite = {
+	.name = "roe_cc",
+	.init = setup,
+	.exit = teardown,
+	.test_cases = cc_cases,
+};
+
+kunit_test_suites(&cc_suite);
