@@ -108,23 +108,27 @@ void raw_open(struct raw_peer *peer, const char *netns, const char *local,
 		.sin_port = htons(ROCE_PORT),
 	};
 
+	const int on = 1;
+
 	peer->ip_id = 1;
 	if (inet_pton(AF_INET, local, &peer->local) != 1 ||
 	    inet_pton(AF_INET, remote, &peer->remote) != 1)
 		rt_die("addresses %s, %s", local, remote);
 	peer->tx = socket_in(netns, SOCK_RAW, IPPROTO_RAW);
 	peer->rx = socket_in(netns, SOCK_DGRAM, 0);
-	if (bind(peer->rx, (struct sockaddr *)&sin, sizeof(sin)))
+	if (bind(peer->rx, (struct sockaddr *)&sin, sizeof(sin)) ||
+	    setsockopt(peer->rx, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)))
 		rt_die("bind port %d in %s: %m", ROCE_PORT, netns);
 }
 
 static void transmit(struct raw_peer *peer, const uint8_t *bytes, size_t len,
-		     uint32_t from, bool bad_icrc)
+		     uint32_t from, uint8_t tos, bool bad_icrc)
 {
 	uint8_t buf[HEADERS + RAW_MAX + 4];
 	struct iphdr ip = {
 		.version = 4,
 		.ihl = 5,
+		.tos = tos,
 		.tot_len = htons(HEADERS + len + 4),
 		.id = htons(peer->ip_id++ ?: peer->ip_id++),
 		.frag_off = htons(IP_DF),
@@ -211,11 +215,12 @@ void raw_send_from(struct raw_peer *peer, const struct raw_pkt *k, uint32_t from
 	buf[1] = (k->flags & ~0x30) | pad << 4 | k->tver;
 	put16(buf + 2, k->pkey ?: 0xffff);
 	put32(buf + 4, k->qpn);
+	buf[4] = k->becn;
 	put32(buf + 8, (k->psn & RAW_PSN_MASK) | (k->ackreq ? RAW_ACKREQ : 0));
 	off = 12 + put_ext(buf + 12, k);
 	if (k->data)
 		memcpy(buf + off, k->data, k->len);
-	transmit(peer, buf, off + k->len + (-k->len & 3), from, k->bad_icrc);
+	transmit(peer, buf, off + k->len + (-k->len & 3), from, k->tos, k->bad_icrc);
 }
 
 void raw_send(struct raw_peer *peer, const struct raw_pkt *k)
@@ -225,7 +230,7 @@ void raw_send(struct raw_peer *peer, const struct raw_pkt *k)
 
 void raw_send_bytes(struct raw_peer *peer, const void *bytes, size_t len)
 {
-	transmit(peer, bytes, len, peer->local, false);
+	transmit(peer, bytes, len, peer->local, 0, false);
 }
 
 /* BTH and extended headers of @k from @p; gives their length. */
@@ -237,6 +242,7 @@ static size_t get_headers(const uint8_t *p, struct raw_pkt *k)
 	k->opcode = p[0];
 	k->flags = p[1];
 	k->pkey = p[2] << 8 | p[3];
+	k->becn = p[4];
 	k->qpn = get32(p + 4) & RAW_PSN_MASK;
 	k->ackreq = get32(p + 8) & RAW_ACKREQ;
 	k->psn = get32(p + 8) & RAW_PSN_MASK;
@@ -284,19 +290,40 @@ static size_t get_headers(const uint8_t *p, struct raw_pkt *k)
 	}
 }
 
+/* Like recv(), with the TOS of the packet. */
+static ssize_t recv_tos(int fd, void *buf, size_t len, uint8_t *tos)
+{
+	char control[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	ssize_t n = recvmsg(fd, &msg, 0);
+	struct cmsghdr *c;
+
+	*tos = 0;
+	for (c = CMSG_FIRSTHDR(&msg); n >= 0 && c; c = CMSG_NXTHDR(&msg, c))
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS)
+			*tos = *CMSG_DATA(c);
+	return n;
+}
+
 bool raw_recv(struct raw_peer *peer, struct raw_pkt *k, int ms)
 {
 	static uint8_t buf[65536];
 	struct pollfd pfd = { .fd = peer->rx, .events = POLLIN };
+	uint8_t tos;
 	size_t hdr;
 	ssize_t n;
 
 	if (poll(&pfd, 1, ms) <= 0)
 		return false;
-	n = recv(peer->rx, buf, sizeof(buf), 0);
+	n = recv_tos(peer->rx, buf, sizeof(buf), &tos);
 	if (n < 16)
 		rt_die("received %zd bytes: %m", n);
 	hdr = get_headers(buf, k);
+	k->tos = tos;
 	if (hdr + 4 > n)
 		rt_die("opcode %#x in %zd bytes", k->opcode, n);
 	k->data = buf + hdr;

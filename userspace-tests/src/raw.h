@@ -22,6 +22,7 @@ enum {
 	RAW_READ_REQ, RAW_READ_FIRST, RAW_READ_MIDDLE, RAW_READ_LAST,
 	RAW_READ_ONLY, RAW_ACK, RAW_ATOMIC_ACK, RAW_CMP_SWAP, RAW_FETCH_ADD,
 	RAW_SEND_LAST_INV = 0x16, RAW_SEND_ONLY_INV,
+	RAW_CNP = 0x81,		/* of no transport; its payload: 16 bytes of zero */
 };
 
 /* One packet as a record; zero is what most tests want. */
@@ -29,6 +30,8 @@ struct raw_pkt {
 	uint8_t opcode;
 	uint8_t flags;		/* BTH byte 1 without the pad count */
 	uint8_t tver;
+	uint8_t tos;		/* of the IP header */
+	uint8_t becn;		/* BTH byte 4 */
 	bool ackreq;
 	bool bad_icrc;
 	bool bad_pad;		/* pad count 3 whatever the length is */
