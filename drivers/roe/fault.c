@@ -17,6 +17,10 @@
 #include "transport.h"
 
 static struct workqueue_struct *fault_wq;
+static struct workqueue_struct *ahead_wq;	/* what no QP waits for */
+
+/* A process may ask for as much as it likes ahead, and of pages that never come. */
+#define AHEAD_MAX	16
 
 struct request {
 	struct work_struct	work;
@@ -32,21 +36,29 @@ int roe_fault_init(void)
 {
 	/* works wait for memory, so none of them may be needed to free some */
 	fault_wq = alloc_workqueue("roe_fault", WQ_UNBOUND, 0);
-	return fault_wq ? 0 : -ENOMEM;
+	if (!fault_wq)
+		return -ENOMEM;
+	ahead_wq = alloc_workqueue("roe_ahead", WQ_UNBOUND, AHEAD_MAX);
+	if (!ahead_wq) {
+		destroy_workqueue(fault_wq);
+		return -ENOMEM;
+	}
+	return 0;
 }
 
 void roe_fault_exit(void)
 {
+	destroy_workqueue(ahead_wq);
 	destroy_workqueue(fault_wq);
 }
 
 /**
- * roe_fault_queue - have something done that waits for pages
- * @work: runs in process context
+ * roe_fault_ahead - have pages brought that no QP waits for
+ * @work: runs in process context, with few others at a time
  */
-void roe_fault_queue(struct work_struct *work)
+void roe_fault_ahead(struct work_struct *work)
 {
-	queue_work(fault_wq, work);
+	queue_work(ahead_wq, work);
 }
 
 /**
@@ -118,7 +130,7 @@ static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *od
 	r->qpn = qp->qpn;
 	r->qp_id = qp->id;
 	r->seq = fault->seq;
-	roe_fault_queue(&r->work);
+	queue_work(fault_wq, &r->work);
 	return true;
 }
 

@@ -41,7 +41,7 @@ static inline bool roe_fault_missed(struct roe_fault *fault)
 void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr, u64 va,
 		    u64 len, bool write);
 void roe_fault_done(struct roe_qp *qp, struct roe_fault *fault, int err);
-void roe_fault_queue(struct work_struct *work);
+void roe_fault_ahead(struct work_struct *work);
 
 int roe_fault_init(void);
 void roe_fault_exit(void);

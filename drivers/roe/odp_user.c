@@ -312,7 +312,7 @@ static void fetch_work(struct work_struct *work)
 
 static int fetch_later(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gup_flags)
 {
-	struct prefetch *p = kzalloc(sizeof(*p), GFP_KERNEL);
+	struct prefetch *p = kzalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
 	int err;
 
 	if (!p)
@@ -324,7 +324,7 @@ static int fetch_later(struct ib_pd *pd, const struct ib_sge *sge, unsigned int 
 		return err;
 	}
 	INIT_WORK(&p->work, fetch_work);
-	roe_fault_queue(&p->work);
+	roe_fault_ahead(&p->work);
 	return 0;
 }
 

@@ -621,7 +621,19 @@ static void test_secret(void)
 	rt_buf_free(&b);
 }
 
-/* A page that does not come must not keep anything from being destroyed. */
+/* More prefetches of pages that do not come than there are workers for anything. */
+static bool jam(struct rt_buf *b)
+{
+	static struct ibv_sge sge[1200];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sge); i++)
+		sge[i] = sge_of(b, i % (LEN / PAGE) * PAGE, PAGE);
+	return RT_EQ(advise(rt_dev_b()->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, 0, sge,
+			    ARRAY_SIZE(sge)), 0);
+}
+
+/* A page that does not come must not keep anything from being destroyed, or others. */
 static void test_userfault(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -648,6 +660,8 @@ static void test_userfault(void)
 	wr.wr.rdma.remote_addr = (uintptr_t)b.p;
 	wr.wr.rdma.rkey = b.mr->rkey;
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
+	rt_ok(jam(&b) && cold_op(&p, IBV_WR_RDMA_WRITE, LEN),
+	      "other pages come while many are asked for that do not");
 	ok = RT_EQ(rt_post(&p.a, &wr), 0) && RT_CHECK(!rt_poll(p.a.scq, &wc, 300));
 	start = rt_now_ms();
 	ok = ok && RT_EQ(ibv_dereg_mr(b.mr), 0);
