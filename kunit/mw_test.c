@@ -7,6 +7,7 @@
 #include <linux/kthread.h>
 #include <linux/random.h>
 #include "../drivers/roe/mw.h"
+#include "../drivers/roe/odp.h"
 #include "../drivers/roe/qp.h"
 
 #define IOVA	0x7f0000000800ULL
@@ -339,6 +340,41 @@ static void mw_users(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&t->mr->windows), 1);
 }
 
+/* Whoever takes a page of on-demand memory back sees who is at it through a window. */
+static void mw_on_demand(struct kunit *test)
+{
+	struct mw_test *t = test->priv;
+	struct roe_odp *odp = kunit_kzalloc(test, sizeof(*odp), GFP_KERNEL);
+	struct roe_mr *mr;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, odp);
+	roe_odp_init(odp);
+	t->mr->type = ROE_MR_ODP;
+	t->mr->odp = odp;
+	t->mr->base = IOVA + 0x100000;
+	for (i = 0; i < 2; i++) {
+		good_bind(t, i);
+		KUNIT_ASSERT_EQ(test, bind_on(t, t->qp), 0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&odp->users), 0);
+		KUNIT_EXPECT_EQ(test, t->mw[i]->view.base, START + 0x100000);
+		rcu_read_lock_bh();
+		mr = roe_mr_get_remote(t->qp, t->wqe.rkey, IB_ACCESS_REMOTE_READ, START, LEN);
+		KUNIT_EXPECT_PTR_EQ(test, mr, &t->mw[i]->view);
+		KUNIT_EXPECT_EQ(test, atomic_read(&odp->users), 1);
+		if (mr)
+			roe_mr_put(mr);
+		/* refused after it has been counted in */
+		mr = roe_mr_get_remote(t->sibling, t->wqe.rkey, IB_ACCESS_REMOTE_READ, START, 1);
+		KUNIT_EXPECT_EQ(test, !!mr, !i);
+		if (mr)
+			roe_mr_put(mr);
+		rcu_read_unlock_bh();
+		KUNIT_EXPECT_EQ(test, atomic_read(&odp->users), 0);
+	}
+	xa_destroy(&odp->pages);
+}
+
 /* --- revocation against use ------------------------------------------------ */
 
 #define RACE_ROUNDS	20000
@@ -428,6 +464,7 @@ static struct kunit_case mw_cases[] = {
 	KUNIT_CASE(mw_no_windows),
 	KUNIT_CASE(mw_access),
 	KUNIT_CASE(mw_users),
+	KUNIT_CASE(mw_on_demand),
 	KUNIT_CASE(mw_revoke_race),
 	{}
 };

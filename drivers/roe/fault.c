@@ -6,7 +6,12 @@
  * the process wants (userfaultfd), and neither dereg nor destroy wait for that.
  * So the worker knows a QP by number and id, and its engine by the number of the
  * request, and looks both up when it is done.
+ *
+ * Nor does one process wait for pages of another: what needs nothing but memory is
+ * brought by workers that never wait, and of what has to come from elsewhere only a
+ * few requests of each process are with the workers who may.
  */
+#include <linux/hashtable.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -17,13 +22,31 @@
 #include "transport.h"
 
 static struct workqueue_struct *fault_wq;
+static struct workqueue_struct *slow_wq;	/* pages that are not in memory */
 static struct workqueue_struct *ahead_wq;	/* what no QP waits for */
+
+/* Workers that may wait: of all processes, and of one. */
+#define SLOW_MAX	512
+#define SLOW_EACH	16
 
 /* A process may ask for as much as it likes ahead, and of pages that never come. */
 #define AHEAD_MAX	16
 
+/* Whose pages do not come at once; as long as there is a request. */
+struct process {
+	struct hlist_node	entry;
+	struct mm_struct	*mm;		/* only compared */
+	unsigned int		working;	/* requests with workers */
+	struct list_head	waiting;	/* ... and others */
+};
+
+static DEFINE_HASHTABLE(processes, 6);
+static DEFINE_SPINLOCK(processes_lock);
+
 struct request {
 	struct work_struct	work;
+	struct process		*process;	/* of slow_wq */
+	struct list_head	entry;		/* in process->waiting */
 	struct roe_odp		*odp;
 	u64			addr, len;
 	bool			write;
@@ -38,18 +61,26 @@ int roe_fault_init(void)
 	fault_wq = alloc_workqueue("roe_fault", WQ_UNBOUND, 0);
 	if (!fault_wq)
 		return -ENOMEM;
+	slow_wq = alloc_workqueue("roe_slow", WQ_UNBOUND, SLOW_MAX);
+	if (!slow_wq)
+		goto err_slow;
 	ahead_wq = alloc_workqueue("roe_ahead", WQ_UNBOUND, AHEAD_MAX);
-	if (!ahead_wq) {
-		destroy_workqueue(fault_wq);
-		return -ENOMEM;
-	}
+	if (!ahead_wq)
+		goto err_ahead;
 	return 0;
+
+err_ahead:
+	destroy_workqueue(slow_wq);
+err_slow:
+	destroy_workqueue(fault_wq);
+	return -ENOMEM;
 }
 
 void roe_fault_exit(void)
 {
 	destroy_workqueue(ahead_wq);
 	destroy_workqueue(fault_wq);
+	destroy_workqueue(slow_wq);
 }
 
 /**
@@ -96,16 +127,98 @@ static void resume(const struct request *r, int err)
 	rcu_read_unlock();
 }
 
-static void run(struct work_struct *work)
+static long fetch(const struct request *r, unsigned int gup_flags)
 {
-	struct request *r = container_of(work, struct request, work);
-	long n;
+	return roe_odp_fault(r->odp, r->addr, r->len,
+			     gup_flags | (r->write ? FOLL_WRITE : 0));
+}
 
-	n = roe_odp_fault(r->odp, r->addr, r->len, r->write ? FOLL_WRITE : 0);
+static void finish(struct request *r, long n)
+{
 	atomic64_add(max(n, 0L), &r->odp->faults);
 	resume(r, min(n, 0L));
 	roe_odp_put(r->odp);
 	kfree(r);
+}
+
+static struct process *find(const struct mm_struct *mm)
+{
+	struct process *p;
+
+	lockdep_assert_held(&processes_lock);
+	hash_for_each_possible(processes, p, entry, (unsigned long)mm)
+		if (p->mm == mm)
+			return p;
+	return NULL;
+}
+
+/* A worker is free: the next one of the same process. */
+static void next(struct process *p)
+{
+	struct request *r;
+
+	spin_lock(&processes_lock);
+	r = list_first_entry_or_null(&p->waiting, struct request, entry);
+	if (r) {
+		list_del(&r->entry);
+		queue_work(slow_wq, &r->work);
+	} else if (!--p->working) {
+		hash_del(&p->entry);
+		kfree(p);
+	}
+	spin_unlock(&processes_lock);
+}
+
+static void run_slow(struct work_struct *work)
+{
+	struct request *r = container_of(work, struct request, work);
+	long n = fetch(r, 0);
+
+	next(r->process);
+	finish(r, n);
+}
+
+/* The page has to come from elsewhere. @fresh: used if the process is not known. */
+static struct process *queue_slow(struct request *r, struct process *fresh)
+{
+	struct mm_struct *mm = roe_odp_mm(r->odp);
+	struct process *p;
+
+	spin_lock(&processes_lock);
+	p = find(mm);
+	if (!p) {
+		p = fresh;
+		p->mm = mm;
+		INIT_LIST_HEAD(&p->waiting);
+		hash_add(processes, &p->entry, (unsigned long)mm);
+	}
+	INIT_WORK(&r->work, run_slow);
+	r->process = p;
+	if (p->working < SLOW_EACH) {
+		p->working++;
+		queue_work(slow_wq, &r->work);
+	} else {
+		list_add_tail(&r->entry, &p->waiting);
+	}
+	spin_unlock(&processes_lock);
+	return p;
+}
+
+static void run(struct work_struct *work)
+{
+	struct request *r = container_of(work, struct request, work);
+	struct process *fresh;
+	long n = fetch(r, FOLL_NOWAIT);
+
+	if (n != -EBUSY) {
+		finish(r, n);
+		return;
+	}
+	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
+	if (!fresh)
+		finish(r, -ENOMEM);
+	else if (queue_slow(r, fresh) != fresh)
+		kfree(fresh);
 }
 
 /* Under way to a worker, or false without memory. */

@@ -203,8 +203,11 @@ struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lke
 		return allows(mr, pd, lkey, access, va, len) ? mr : NULL;
 
 	enter(mr);
-	if (is_valid(mr) && allows(mr, pd, lkey, access, va, len))
+	if (is_valid(mr) && allows(mr, pd, lkey, access, va, len)) {
+		if (mr->odp)
+			roe_odp_enter(mr->odp);
 		return mr;
+	}
 	leave(mr);
 	return NULL;
 }
@@ -228,7 +231,7 @@ struct roe_mr *roe_mr_get_remote(const struct roe_qp *qp, u32 rkey, int access, 
 	struct roe_mr *mr = roe_mr_get(qp->keys, qp->pd, rkey, access, va, len);
 
 	if (mr && mr->type == ROE_MR_WINDOW_2B && mr->qp_id != qp->id) {
-		leave(mr);
+		roe_mr_put(mr);
 		return NULL;
 	}
 	return mr;
@@ -242,8 +245,11 @@ ROE_EXPORT_FOR_TEST(roe_mr_get_remote);
  */
 void roe_mr_put(struct roe_mr *mr)
 {
-	if (!roe_mr_lasts(mr))
-		leave(mr);
+	if (roe_mr_lasts(mr))
+		return;
+	if (mr->odp)
+		roe_odp_leave(mr->odp);
+	leave(mr);
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_put);

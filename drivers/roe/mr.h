@@ -11,7 +11,7 @@
  * addresses: a huge page, or many in a row, is one entry.
  *
  * A memory window is one more struct roe_mr: key, rights and range of its own
- * over the extents of the MR it is bound to, so the same check bounds both.
+ * over the memory of the MR it is bound to, so the same check bounds both.
  *
  * Fast MRs and windows are revoked and come back under another key while they
  * are published, in softirq, where nobody can wait for a grace period. They
@@ -96,7 +96,7 @@ struct roe_mr {
 	u64			iova;	/* first valid VA */
 	u64			length;	/* bytes */
 	u64			base;	/* offset of iova from the start of ext[0] */
-	struct roe_memory	mem;		/* a window: that of its MR */
+	struct roe_memory	mem;		/* a window: that of its MR, as odp */
 	struct roe_memory	next;		/* fast_mr.c: of the next registration */
 	u64			next_base;
 	bool			mapped;		/* next is newer than mem */
@@ -108,6 +108,7 @@ struct roe_mr {
 	atomic_t		users;	/* revocable types: accesses at work */
 	atomic_t		windows;	/* bound to it, or ROE_MR_NO_WINDOWS */
 	u64			qp_id;	/* ROE_MR_WINDOW_2B: whose it is */
+	struct rcu_head		rcu;	/* ROE_MR_FAST: freed by */
 };
 
 static inline struct roe_mr *roe_mr(struct ib_mr *ibmr)

@@ -3,7 +3,7 @@
  * Memory windows: birth, binding, invalidation, death.
  *
  * A bound window counts in parent->windows, and an MR with windows can neither
- * be deregistered nor changed; so the extents that a window borrows stay. The
+ * be deregistered nor changed; so the memory that a window borrows stays. The
  * count falls only after the gate of the window was closed.
  */
 #include <linux/rcupdate.h>
@@ -42,7 +42,8 @@ static struct roe_mr *take_parent(const struct roe_qp *qp, const struct roe_swqe
 	mr = roe_mr_get(qp->keys, qp->pd, wqe->bind_lkey, need, wqe->raddr, wqe->bind_len);
 	if (!mr)
 		return NULL;
-	if (mr->type != ROE_MR_USER || (mr->access & IB_ZERO_BASED) ||
+	if ((mr->type != ROE_MR_USER && mr->type != ROE_MR_ODP) ||
+	    (mr->access & IB_ZERO_BASED) ||
 	    !atomic_inc_unless_negative(&mr->windows)) {
 		roe_mr_put(mr);
 		return NULL;
@@ -78,6 +79,7 @@ static void set_view(struct roe_mr *view, const struct roe_qp *qp,
 	view->length = wqe->bind_len;
 	view->base = parent->base + (wqe->raddr - parent->iova);
 	view->mem = parent->mem;
+	view->odp = parent->odp;
 	view->qp_id = qp->id;
 	/* Pairs with roe_mr_get(). */
 	smp_store_release(&view->state, ROE_MR_VALID);

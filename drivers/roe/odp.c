@@ -34,7 +34,8 @@ void roe_odp_init(struct roe_odp *odp)
 {
 	static atomic64_t last_id;
 
-	xa_init_flags(&odp->pages, XA_FLAGS_LOCK_BH);
+	/* as large as a process likes: at its cost */
+	xa_init_flags(&odp->pages, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	refcount_set(&odp->refs, 1);
 	odp->id = atomic64_inc_return(&last_id);
 }
@@ -93,7 +94,7 @@ ROE_EXPORT_FOR_TEST(roe_odp_missing);
  * @page: as mapped now
  * @write: it may be written to
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0 or -ENOMEM: room must be made without the lock, by xa_reserve_bh().
  */
 int roe_odp_set(struct roe_odp *odp, unsigned long index, struct page *page, bool write)
 {
@@ -103,8 +104,9 @@ int roe_odp_set(struct roe_odp *odp, unsigned long index, struct page *page, boo
 	/* what may be written to stays so */
 	if (old == to_entry(page, true))
 		return 0;
+	/* not GFP_ATOMIC, which may go beyond the limit of a memory cgroup */
 	return xa_err(__xa_store(&odp->pages, index, to_entry(page, write),
-				 GFP_ATOMIC | __GFP_NOWARN));
+				 GFP_NOWAIT | __GFP_NOWARN));
 }
 
 ROE_EXPORT_FOR_TEST(roe_odp_set);
@@ -112,10 +114,10 @@ ROE_EXPORT_FOR_TEST(roe_odp_set);
 /* The table is cleared: accesses that have read it before must end. */
 static void wait_for_accesses(struct roe_odp *odp)
 {
-	const atomic_t *users = &odp->mr->users;
+	const atomic_t *users = &odp->users;
 	unsigned int i;
 
-	/* the table before the count: pairs with smp_mb__after_atomic() in mr.c */
+	/* the table before the count: pairs with roe_odp_enter() */
 	smp_mb();
 	for (i = 0; i < PATIENCE && atomic_read(users); i++)
 		cpu_relax();
@@ -126,7 +128,7 @@ static void wait_for_accesses(struct roe_odp *odp)
 			cpu_relax();
 		WRITE_ONCE(odp->closed, false);
 	}
-	/* the accesses before what follows: pairs with smp_mb__before_atomic() in mr.c */
+	/* the accesses before what follows: pairs with roe_odp_leave() */
 	smp_mb();
 }
 
@@ -161,7 +163,7 @@ unsigned int roe_odp_take(struct roe_odp *odp, unsigned long first, unsigned lon
 		if (++n == ROE_ODP_BATCH)
 			break;
 	}
-	if (n && odp->mr)
+	if (n)
 		wait_for_accesses(odp);
 	return n;
 }

@@ -8,15 +8,16 @@
  * for the accesses at work before the page may change hands. No page is referenced
  * meanwhile: what is in the table is mapped in the process.
  *
- * The order that makes it safe: an access counts itself in (roe_mr_get()), then
- * reads the table; who takes a page back clears the table, then waits for the
- * count. At least one of them sees the other.
+ * The order that makes it safe: an access counts itself in (roe_odp_enter(), from
+ * roe_mr_get()), then reads the table; who takes a page back clears the table, then
+ * waits for the count. At least one of them sees the other.
  *
  * odp.c is the table, odp_user.c its ways to the process.
  */
 #ifndef ROE_ODP_H
 #define ROE_ODP_H
 
+#include <linux/atomic.h>
 #include <linux/mmu_notifier.h>
 #include <linux/refcount.h>
 #include <linux/xarray.h>
@@ -34,11 +35,26 @@ struct roe_odp {
 	struct mmu_interval_notifier	notifier;	/* all zero in KUnit */
 	struct xarray	pages;		/* address / PAGE_SIZE -> page, rights; xa_lock_bh */
 	refcount_t	refs;		/* the MR, each worker */
-	struct roe_mr	*mr;		/* counts accesses; NULL: deregistered; xa_lock */
+	atomic_t	users;		/* accesses at work, by the MR and its windows */
 	bool		closed;		/* no new access: roe_odp_take() waits too long */
 	u64		id;		/* never used again */
 	atomic64_t	faults, invalidations, prefetched;	/* pages */
 };
+
+/* An access begins; preemption off until roe_odp_leave(). */
+static inline void roe_odp_enter(struct roe_odp *odp)
+{
+	atomic_inc(&odp->users);
+	/* pairs with the first smp_mb() in wait_for_accesses() */
+	smp_mb__after_atomic();
+}
+
+static inline void roe_odp_leave(struct roe_odp *odp)
+{
+	/* what was read and written comes before: pairs with wait_for_accesses() */
+	smp_mb__before_atomic();
+	atomic_dec(&odp->users);
+}
 
 /* odp.c */
 void roe_odp_init(struct roe_odp *odp);
@@ -51,6 +67,7 @@ unsigned int roe_odp_take(struct roe_odp *odp, unsigned long first, unsigned lon
 /* odp_user.c */
 #if IS_ENABLED(CONFIG_INFINIBAND_ON_DEMAND_PAGING)
 int roe_odp_attach(struct roe_mr *mr, u64 start);
+struct mm_struct *roe_odp_mm(const struct roe_odp *odp);
 void roe_odp_detach(struct roe_mr *mr);
 long roe_odp_fault(struct roe_odp *odp, u64 addr, u64 len, unsigned int gup_flags);
 void roe_odp_put(struct roe_odp *odp);
@@ -61,6 +78,11 @@ int roe_odp_advise(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32
 static inline int roe_odp_attach(struct roe_mr *mr, u64 start)
 {
 	return -EOPNOTSUPP;
+}
+
+static inline struct mm_struct *roe_odp_mm(const struct roe_odp *odp)
+{
+	return NULL;
 }
 
 static inline void roe_odp_detach(struct roe_mr *mr)

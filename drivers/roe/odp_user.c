@@ -6,6 +6,7 @@
  * not touch (secret memory has no kernel mapping at all), and not kept: the mmu
  * notifier tells when the mapping changes, and whether it did while we looked.
  */
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
 #include <linux/pagemap.h>
@@ -98,12 +99,16 @@ static long get_pages(struct mm_struct *mm, unsigned long first, unsigned long n
 	int locked = 1;
 	long got;
 
-	mmap_read_lock(mm);
+	/* whoever has the lock may wait for the process */
+	if (gup_flags & FOLL_NOWAIT && !mmap_read_trylock(mm))
+		return -EBUSY;
+	if (!(gup_flags & FOLL_NOWAIT))
+		mmap_read_lock(mm);
 	got = roe_compat_get_user_pages_remote(mm, first << PAGE_SHIFT, n, gup_flags, pages,
 					       &locked);
 	if (locked)
 		mmap_read_unlock(mm);
-	return got ?: -EFAULT;
+	return got ?: gup_flags & FOLL_NOWAIT ? -EBUSY : -EFAULT;
 }
 
 /* Returns how many are known now, -EAGAIN if the mapping changed. */
@@ -139,6 +144,8 @@ static long fault_batch(struct roe_odp *odp, unsigned long first, unsigned long 
 		done = publish(odp, first, pages, got, gup_flags & FOLL_WRITE, seq);
 		while (got)
 			put_page(pages[--got]);
+		if (done == -ENOMEM)
+			done = xa_reserve_bh(&odp->pages, first, GFP_KERNEL) ?: -EAGAIN;
 	} while (done == -EAGAIN && --tries);
 	return done;
 }
@@ -148,21 +155,26 @@ static long fault_batch(struct roe_odp *odp, unsigned long first, unsigned long 
  * @odp: a reference is held
  * @addr: user address
  * @len: bytes, not 0; [@addr, @addr + @len) does not wrap
- * @gup_flags: FOLL_WRITE: to be written to; FOLL_NOFAULT: only what is mapped
+ * @gup_flags: FOLL_WRITE: to be written to; FOLL_NOFAULT: only what is mapped;
+ *	FOLL_NOWAIT: only what can be had without waiting for anything but memory
  *
  * Context: process or worker, may sleep, no lock of the process's memory held.
  * Return: pages known from @addr on, perhaps fewer than asked for, or if not even
- * the first a negative errno: -EAGAIN, -ENOMEM: ask again.
+ * the first a negative errno: -EAGAIN, -ENOMEM: ask again; -EBUSY: without FOLL_NOWAIT.
  */
 long roe_odp_fault(struct roe_odp *odp, u64 addr, u64 len, unsigned int gup_flags)
 {
 	unsigned long first = addr >> PAGE_SHIFT, last = (addr + len - 1) >> PAGE_SHIFT;
 	struct mm_struct *mm = odp->notifier.mm;
+	struct mem_cgroup *memcg, *own;
 	unsigned long at = first;
 	long n = 0;
 
 	if (!mmget_not_zero(mm))
 		return -EFAULT;
+	/* a worker has no memory cgroup to charge */
+	memcg = get_mem_cgroup_from_mm(mm);
+	own = set_active_memcg(memcg);
 	while (at <= last && !fatal_signal_pending(current)) {
 		n = fault_batch(odp, at, last - at + 1, gup_flags);
 		if (n <= 0)
@@ -170,6 +182,8 @@ long roe_odp_fault(struct roe_odp *odp, u64 addr, u64 len, unsigned int gup_flag
 		at += n;
 		cond_resched();
 	}
+	set_active_memcg(own);
+	mem_cgroup_put(memcg);
 	mmput(mm);
 	return at > first ? at - first : n ?: -EINTR;
 }
@@ -197,7 +211,6 @@ int roe_odp_attach(struct roe_mr *mr, u64 start)
 	if (!odp)
 		return -ENOMEM;
 	roe_odp_init(odp);
-	odp->mr = mr;
 	end = end > PAGE_MASK ? end : PAGE_ALIGN(end);
 	err = mmu_interval_notifier_insert(&odp->notifier, current->mm, first, end - first,
 					   &notifier_ops);
@@ -211,6 +224,17 @@ int roe_odp_attach(struct roe_mr *mr, u64 start)
 }
 
 /**
+ * roe_odp_mm - whose memory it is
+ * @odp: of an MR
+ *
+ * Return: to be compared, perhaps that of a process which has ended.
+ */
+struct mm_struct *roe_odp_mm(const struct roe_odp *odp)
+{
+	return odp->notifier.mm;
+}
+
+/**
  * roe_odp_detach - an MR lets go of its memory
  * @mr: no access is left
  *
@@ -218,12 +242,7 @@ int roe_odp_attach(struct roe_mr *mr, u64 start)
  */
 void roe_odp_detach(struct roe_mr *mr)
 {
-	struct roe_odp *odp = mr->odp;
-
-	xa_lock_bh(&odp->pages);
-	odp->mr = NULL;
-	xa_unlock_bh(&odp->pages);
-	roe_odp_put(odp);
+	roe_odp_put(mr->odp);
 }
 
 /**

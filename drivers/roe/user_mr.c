@@ -43,7 +43,7 @@ static int alloc_extents(struct roe_memory *mem, u32 max)
  */
 struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext)
 {
-	struct roe_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	struct roe_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
 
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
@@ -146,8 +146,7 @@ static struct roe_mr *make_user(struct ib_pd *pd, u64 start, u64 length, u64 iov
 	u64 end;
 	int err;
 
-	/* a window borrows the extents of its MR */
-	if (access & ~USER_ACCESS || (odp && access & IB_ACCESS_MW_BIND))
+	if (access & ~USER_ACCESS)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (access & IB_ZERO_BASED)
 		iova = 0;
@@ -195,10 +194,24 @@ struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 	return roe_mr_publish_or_free(mr);
 }
 
-/* Pages pinned to be read cannot become writable. */
-static bool must_pin_again(const struct roe_mr *mr, int access)
+/* Pages pinned to be read cannot become writable; or no page is to be pinned any more. */
+static bool must_get_again(const struct roe_mr *mr, int access)
 {
+	if (!mr->umem && !mr->odp)
+		return false;
+	if ((access ^ mr->access) & IB_ACCESS_ON_DEMAND)
+		return true;
 	return mr->umem && !mr->umem->writable && ib_access_writable(access);
+}
+
+/* Another region of the same memory. */
+static struct roe_mr *make_again(const struct roe_mr *mr, int access, struct ib_pd *pd)
+{
+	u64 start = mr->umem ? mr->umem->address : mr->base;
+
+	if ((mr->umem ? mr->umem->owning_mm : roe_odp_mm(mr->odp)) != current->mm)
+		return ERR_PTR(-EINVAL);
+	return make_user(pd, start, mr->length, mr->iova, access);
 }
 
 /*
@@ -214,11 +227,8 @@ static struct roe_mr *make_successor(const struct roe_mr *mr, int flags, u64 sta
 	/* whether VAs begin at 0 is part of the translation */
 	if ((access ^ mr->access) & IB_ZERO_BASED)
 		return ERR_PTR(-EINVAL);
-	if (!must_pin_again(mr, access))
-		return make_user(pd, 0, 0, 0, access);
-	if (mr->umem->owning_mm != current->mm)
-		return ERR_PTR(-EINVAL);
-	return make_user(pd, mr->umem->address, mr->length, mr->iova, access);
+	return must_get_again(mr, access) ? make_again(mr, access, pd) :
+					    make_user(pd, 0, 0, 0, access);
 }
 
 /* Nobody has access: @mr takes over from @next, which takes what is left. */
@@ -236,11 +246,23 @@ static void succeed(struct roe_mr *mr, struct roe_mr *next, bool memory)
 	mr->base = next->base;
 	swap(mr->mem, next->mem);
 	swap(mr->umem, next->umem);
+	swap(mr->odp, next->odp);
+	swap(mr->type, next->type);
+}
+
+/* No access is left, and none begins. */
+static void suspend(struct roe_mr *mr)
+{
+	spin_lock_bh(&mr->lock);
+	roe_mr_revoke(mr, ROE_MR_FREE);
+	spin_unlock_bh(&mr->lock);
+	/* who looks at the type, or has access to what is pinned, is in an RCU section */
+	synchronize_rcu_expedited();
 }
 
 /**
  * roe_mr_rereg_user - the rereg_user_mr verb: all of the change or none of it
- * @ibmr: MR of user memory
+ * @ibmr: MR of user memory, pinned or on demand
  * @flags: IB_MR_REREG_*: which of the following count
  * @start: TRANS: address in the process
  * @length: TRANS: bytes
@@ -249,10 +271,11 @@ static void succeed(struct roe_mr *mr, struct roe_mr *next, bool memory)
  * @pd: PD: protection domain
  * @udata: not used
  *
- * The keys change: what a peer was told was about the MR as it was.
+ * The keys change: what a peer was told was about the MR as it was. Memory that was
+ * pinned may be on demand afterwards (IB_ACCESS_ON_DEMAND), and the other way round.
  *
  * Return: NULL, or an ERR_PTR(): -EBUSY while windows are bound to it, -EOPNOTSUPP
- * for memory that is not pinned.
+ * for memory of a dma-buf.
  */
 struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 length,
 				u64 iova, int access, struct ib_pd *pd,
@@ -261,8 +284,7 @@ struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	struct roe_mr *mr = roe_mr(ibmr);
 	struct roe_mr *next;
 
-	if (mr->type != ROE_MR_USER || mr->dmabuf ||
-	    (flags & IB_MR_REREG_ACCESS && access & IB_ACCESS_ON_DEMAND))
+	if ((mr->type != ROE_MR_USER && mr->type != ROE_MR_ODP) || mr->dmabuf)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_PD))
 		pd = mr->ib.pd;
@@ -275,15 +297,24 @@ struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 le
 		roe_mr_free(next);
 		return ERR_PTR(-EBUSY);
 	}
-	roe_mr_revoke(mr, ROE_MR_FREE);
-	/* Every access is one RCU read-side section: after this there is none. */
-	synchronize_rcu_expedited();
-	succeed(mr, next, flags & IB_MR_REREG_TRANS || next->umem);
+	suspend(mr);
+	spin_lock_bh(&mr->lock);
+	succeed(mr, next, flags & IB_MR_REREG_TRANS || next->umem || next->odp);
 	/* Pairs with roe_mr_get(). */
 	smp_store_release(&mr->state, ROE_MR_VALID);
+	spin_unlock_bh(&mr->lock);
 	atomic_set(&mr->windows, 0);
 	roe_mr_free(next);
 	return NULL;
+}
+
+static void free_late(struct rcu_head *rcu)
+{
+	struct roe_mr *mr = container_of(rcu, struct roe_mr, rcu);
+
+	kvfree(mr->mem.ext);
+	kvfree(mr->next.ext);
+	kfree(mr);
 }
 
 /**
@@ -300,6 +331,14 @@ int roe_mr_dereg(struct ib_mr *ibmr, struct ib_udata *udata)
 	if (atomic_cmpxchg(&mr->windows, 0, ROE_MR_NO_WINDOWS))
 		return -EBUSY;
 	roe_mr_unpublish(mr);
+	/*
+	 * Of a fast MR no access is left, it owns no pages, and its users give back
+	 * hundreds at a time. Whoever has just found it looks at its state and goes.
+	 */
+	if (mr->type == ROE_MR_FAST) {
+		call_rcu(&mr->rcu, free_late);
+		return 0;
+	}
 	/* Every access is one RCU read-side section: after this there is none. */
 	synchronize_rcu_expedited();
 	roe_mr_free(mr);

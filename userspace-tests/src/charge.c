@@ -4,11 +4,15 @@
  *
  * usage: charge [-d DEV] CGROUP
  *
+ * So are the tables of memory that is registered on demand, whoever fills them.
+ *
  * Must run inside of CGROUP, a folder of cgroup2 with the memory controller. Else
  * any process could fill the memory of the host, with nothing to be killed for.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
+#include <sys/mman.h>
+#include <rdma/ib_user_ioctl_verbs.h>
 #include "rt.h"
 
 #define MIB	(1ll << 20)
@@ -36,6 +40,38 @@ static void costs(const char *what, long long before, long long bytes)
 
 	rt_ok(cost >= bytes * 9 / 10, "%s: at least %lld MiB are charged", what, bytes / MIB);
 	rt_diag("%lld KiB", cost / 1024);
+}
+
+#define ODP_LEN		(256ul << 20)
+#define STOCK		(256 << 10)	/* charged in advance, at most */
+
+/* 9 bytes for each page; those of the process are there before, and cost nothing. */
+static void on_demand(struct rt_dev *dev, const char *who, uint64_t flags)
+{
+	const long long want = ODP_LEN / 4096 * 9 * 9 / 10 - STOCK;
+	void *p = mmap(NULL, ODP_LEN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr;
+	struct ibv_sge sge = { .addr = (uintptr_t)p, .length = ODP_LEN };
+	long long before;
+	unsigned int i;
+
+	if (p == MAP_FAILED || madvise(p, ODP_LEN, MADV_NOHUGEPAGE) ||
+	    madvise(p, ODP_LEN, MADV_POPULATE_READ))
+		rt_die("mmap: %m");
+	mr = ibv_reg_mr(dev->pd, p, ODP_LEN, IBV_ACCESS_ON_DEMAND);
+	if (!mr)
+		rt_die("reg_mr: %m");
+	sge.lkey = mr->lkey;
+	before = charged();
+	if (rt_advise(dev->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, flags, &sge, 1))
+		rt_die("advise_mr: %m");
+	for (i = 0; i < 500 && charged() - before < want; i++)
+		usleep(10000);
+	rt_ok(charged() - before >= want, "on demand, by %s: at least %lld KiB", who,
+	      want / 1024);
+	rt_diag("%lld KiB", (charged() - before) / 1024);
+	ibv_dereg_mr(mr);
+	munmap(p, ODP_LEN);
 }
 
 int main(int argc, char **argv)
@@ -85,5 +121,7 @@ int main(int argc, char **argv)
 	ibv_destroy_srq(srq);
 	ibv_destroy_cq(cq);
 	rt_ok(before - charged() >= 24 * MIB * 9 / 10, "and given back");
+	on_demand(dev, "the process", IB_UVERBS_ADVISE_MR_FLAG_FLUSH);
+	on_demand(dev, "a worker", 0);
 	return rt_done();
 }

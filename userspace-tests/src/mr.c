@@ -258,6 +258,50 @@ static void test_window(void)
 	end(&p, mr, ok, "not while a window is bound; afterwards both again");
 }
 
+/* The page is another one now: pinned memory keeps the old one, that on demand does not. */
+static bool replace(uint8_t *p, uint8_t value)
+{
+	bool ok = RT_EQ(madvise(p, LEN, MADV_DONTNEED), 0);
+
+	memset(p, value, LEN);
+	return ok;
+}
+
+static void test_on_demand(void)
+{
+	const int odp = ALL | IBV_ACCESS_ON_DEMAND;
+	struct ibv_pd *pd = ibv_alloc_pd(rt_dev_b()->ctx);
+	struct rt_pair p;
+	struct ibv_mr *mr = begin(&p, ALL);
+	bool ok;
+
+	ok = RT_EQ(use(&p.a, IBV_WR_RDMA_WRITE, mem[0], mr->rkey), 0) &&
+	     RT_EQ(rereg(mr, ACCESS, NULL, NULL, 0, odp), 0) && replace(mem[0], 0x31) &&
+	     RT_EQ(use(&p.a, IBV_WR_RDMA_READ, mem[0], mr->rkey), 0) &&
+	     RT_EQ(abuf.p[0], 0x31) &&
+	     RT_EQ(rereg(mr, ACCESS, NULL, NULL, 0, ALL), 0) &&
+	     RT_EQ(use(&p.a, IBV_WR_RDMA_READ, mem[0], mr->rkey), 0) &&
+	     replace(mem[0], 0x32) &&
+	     RT_EQ(use(&p.a, IBV_WR_RDMA_READ, mem[0], mr->rkey), 0) &&
+	     RT_EQ(abuf.p[0], 0x31);
+	end(&p, mr, ok, "pinned memory becomes on demand, and pinned again");
+
+	mr = begin(&p, odp);
+	ok = RT_EQ(use(&p.a, IBV_WR_RDMA_WRITE, mem[0], mr->rkey), 0) &&
+	     RT_EQ(rereg(mr, PD, pd, NULL, 0, 0), 0) && RT_EQ(ibv_dealloc_pd(pd), EBUSY) &&
+	     RT_EQ(rereg(mr, PD | TRANS, rt_dev_b()->pd, mem[1], LEN / 2, 0), 0) &&
+	     RT_EQ(ibv_dealloc_pd(pd), 0) && replace(mem[1], 0x33) &&
+	     RT_EQ(use(&p.a, IBV_WR_RDMA_READ, mem[1], mr->rkey), 0) &&
+	     RT_EQ(abuf.p[0], 0x33) &&
+	     RT_EQ(rereg(mr, ACCESS, NULL, NULL, 0,
+			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ON_DEMAND), 0) &&
+	     replace(mem[1], 0x34) &&
+	     RT_EQ(use(&p.a, IBV_WR_RDMA_READ, mem[1], mr->rkey), 0) &&
+	     RT_EQ(abuf.p[0], 0x34) &&
+	     RT_EQ(use(&p.a, IBV_WR_RDMA_WRITE, mem[1], mr->rkey), IBV_WC_REM_ACCESS_ERR);
+	end(&p, mr, ok, "on demand: another PD, other memory, other rights");
+}
+
 /* --- under traffic --- */
 
 struct traffic {
@@ -291,27 +335,41 @@ static void *traffic(void *arg)
 	return NULL;
 }
 
-static void test_traffic(void)
+static bool seen_both(struct traffic *t)
+{
+	return __atomic_load_n(&t->good, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&t->refused, __ATOMIC_RELAXED);
+}
+
+static void test_traffic(bool on_demand)
 {
 	struct rt_pair p;
 	struct traffic t = { .mr = begin(&p, ALL) };
 	unsigned int rounds = 0;
-	uint64_t until = rt_now_ms() + 1000 * (rt_args.seconds ? rt_args.seconds : 3);
+	uint64_t until = rt_now_ms() + 1000 * rt_args.seconds;
 	pthread_t thread;
 	bool ok = true;
 
 	if (pthread_create(&thread, NULL, traffic, &t))
 		rt_die("pthread_create");
-	/* back and forth; only half of the time the peer's address is inside */
-	while (ok && rt_now_ms() < until) {
-		ok = RT_EQ(rereg(t.mr, TRANS, NULL, mem[rounds++ % 2], LEN, 0), 0);
-		usleep(1000 * (rounds % 20));
+	/*
+	 * Back and forth; only half of the time the peer's address is inside. On a slow
+	 * machine with longer pauses, until it has seen both.
+	 */
+	while (ok && (rt_now_ms() < until || !seen_both(&t)) && rt_now_ms() < until + 60000) {
+		bool odp = on_demand && rounds & 2;
+		bool slow = rt_now_ms() >= until;
+
+		ok = RT_EQ(rereg(t.mr, TRANS | ACCESS, NULL, mem[rounds++ % 2], LEN,
+				 ALL | (odp ? IBV_ACCESS_ON_DEMAND : 0)), 0);
+		usleep((slow ? 20000 : 1000) * (rounds % 20));
 	}
 	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
 	rt_diag("%u changes, %lu READs good, %lu refused", rounds, t.good, t.refused);
 	ok = ok && RT_CHECK(t.good) && RT_CHECK(t.refused) && RT_EQ(t.other, 0);
-	end(&p, t.mr, ok, "changed under traffic: each READ gets its memory or is refused");
+	end(&p, t.mr, ok, on_demand ? "the same, pinned and on demand by turns" :
+	    "changed under traffic: each READ gets its memory or is refused");
 }
 
 /* --- dma-buf --- */
@@ -456,6 +514,7 @@ static void test_dmabuf(void)
 
 int main(int argc, char **argv)
 {
+	rt_args.seconds = 2;
 	rt_parse(argc, argv);
 	abuf = rt_buf(rt_dev_a(), 4096, RT_ACCESS_ALL);
 	mem[0] = aligned_alloc(4096, LEN);
@@ -467,7 +526,9 @@ int main(int argc, char **argv)
 	test_pd();
 	test_failures();
 	test_window();
-	test_traffic();
+	test_on_demand();
+	test_traffic(false);
+	test_traffic(true);
 	test_writable();
 	test_dmabuf();
 	return rt_done();

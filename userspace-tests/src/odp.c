@@ -2,14 +2,13 @@
 /*
  * odp - on-demand paging: memory that is registered but not pinned.
  *
- * usage: odp [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-t SECONDS] [-s SEED] [die | show]
+ * usage: odp [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-t SECONDS] [-s SEED]
+ *	[die | show | stall]
  *
  * Both sides of all traffic lie in regions registered with IBV_ACCESS_ON_DEMAND, whose
  * pages were never touched, are taken away, replaced, shared with a child or gone for
  * good. Data must be that of the process at any time, and what is not the process's
  * any more must end in an error.
- *
- * The stock provider has no ibv_advise_mr(); the command is written by hand.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -23,9 +22,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <linux/userfaultfd.h>
-#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
-#include <rdma/rdma_user_ioctl.h>
 #include "rt.h"
 
 #define PAGE		4096ul
@@ -111,10 +108,6 @@ static void test_caps(void)
 	     RT_EQ(attr.odp_caps.per_transport_caps.rc_odp_caps, rc) &&
 	     RT_EQ(attr.odp_caps.per_transport_caps.ud_odp_caps, IBV_ODP_SUPPORT_SEND);
 	rt_ok(ok, "the device says what it can do");
-	errno = 0;
-	ok = RT_CHECK(!ibv_reg_mr(rt_dev_a()->pd, (void *)PAGE, PAGE,
-				  ODP | IBV_ACCESS_MW_BIND)) && RT_EQ(errno, EOPNOTSUPP);
-	rt_ok(ok, "no windows on it");
 }
 
 /* Every operation, both sides cold each time. */
@@ -351,6 +344,64 @@ static void test_readonly(void)
 	rt_buf_free(&b);
 }
 
+/* The range of a window: all but a page at either end. */
+static struct ibv_mw *bind_window(struct rt_qp *q, struct rt_buf *b)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(q->dev->pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = {
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_info = {
+			.mr = b->mr, .addr = (uintptr_t)b->p + PAGE, .length = LEN - 2 * PAGE,
+			.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+					   IBV_ACCESS_REMOTE_ATOMIC,
+		},
+	};
+	struct ibv_wc wc;
+
+	if (!mw)
+		rt_die("ibv_alloc_mw: %s", strerror(errno));
+	return RT_EQ(ibv_bind_mw(q->qp, mw, &bind), 0) && rt_poll(q->scq, &wc, 0) &&
+	       RT_EQ(wc.status, IBV_WC_SUCCESS) ? mw : NULL;
+}
+
+/* Pages come through a window and are taken back, and it bounds them as it bounds others. */
+static void test_window(void)
+{
+	struct rt_buf a = cold(rt_dev_a(), LEN);
+	struct rt_buf b = reg(rt_dev_b(), map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1), LEN,
+			      ODP | IBV_ACCESS_MW_BIND);
+	struct ibv_mr view = *b.mr;
+	struct rt_buf w = { .p = b.p, .len = LEN, .mr = &view };
+	const size_t len = LEN - 2 * PAGE;
+	struct ibv_mw *mw;
+	struct rt_pair p;
+	bool ok;
+
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
+	mw = bind_window(&p.b, &b);
+	if (!rt_ok(mw, "a window is bound"))
+		return;
+	view.rkey = mw->rkey;
+	rt_fill(a.p + PAGE, len, 1, 0);
+	ok = RT_EQ(one(&p.a, IBV_WR_RDMA_WRITE, &a, &w, PAGE, len), 0) &&
+	     rt_check(b.p + PAGE, len, 1, 0) && RT_EQ(b.p[0], 0) && RT_EQ(b.p[LEN - 1], 0);
+	madvise(b.p, LEN, MADV_DONTNEED);
+	ok = ok && RT_EQ(one(&p.a, IBV_WR_RDMA_READ, &a, &w, PAGE, len), 0) &&
+	     RT_EQ(a.p[PAGE], 0) && RT_EQ(a.p[LEN - PAGE - 1], 0) &&
+	     RT_EQ(one(&p.a, IBV_WR_ATOMIC_FETCH_AND_ADD, &a, &w, 2 * PAGE, 8), 0) &&
+	     RT_EQ(*(uint64_t *)(b.p + 2 * PAGE), 5) && RT_EQ(ibv_dereg_mr(b.mr), EBUSY);
+	rt_ok(ok, "through it pages come and go");
+	ok = RT_EQ(one(&p.a, IBV_WR_RDMA_WRITE, &a, &w, PAGE - 8, 16), IBV_WC_REM_ACCESS_ERR);
+	rt_pair_destroy(&p);
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
+	ok = ok && RT_EQ(ibv_dealloc_mw(mw), 0) &&
+	     RT_EQ(one(&p.a, IBV_WR_RDMA_WRITE, &a, &w, PAGE, 8), IBV_WC_REM_ACCESS_ERR);
+	rt_ok(ok, "not beyond it, and not when it has gone");
+	rt_pair_destroy(&p);
+	rt_buf_free(&a);
+	rt_buf_free(&b);
+}
+
 /* ---- pages that come and go under traffic ---- */
 
 struct churn {
@@ -459,35 +510,6 @@ static void test_churn(void)
 
 /* ---- prefetch ---- */
 
-static int advise(struct ibv_pd *pd, uint64_t advice, uint64_t flags, struct ibv_sge *sge,
-		  unsigned int n)
-{
-	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
-		struct ib_uverbs_attr attr[4];
-	} cmd = {
-		.hdr = {
-			.length = sizeof(cmd),
-			.object_id = UVERBS_OBJECT_MR,
-			.method_id = UVERBS_METHOD_ADVISE_MR,
-			.num_attrs = 4,
-			.driver_id = RDMA_DRIVER_RXE,
-		},
-		.attr = {
-			{ .attr_id = UVERBS_ATTR_ADVISE_MR_PD_HANDLE, .flags = 1,
-			  .data = pd->handle },
-			{ .attr_id = UVERBS_ATTR_ADVISE_MR_ADVICE, .flags = 1, .len = 8,
-			  .data = advice },
-			{ .attr_id = UVERBS_ATTR_ADVISE_MR_FLAGS, .flags = 1, .len = 8,
-			  .data = flags },
-			{ .attr_id = UVERBS_ATTR_ADVISE_MR_SGE_LIST, .flags = 1,
-			  .len = n * sizeof(*sge), .data = (uintptr_t)sge },
-		},
-	};
-
-	return ioctl(pd->context->cmd_fd, RDMA_VERBS_IOCTL, &cmd) ? errno : 0;
-}
-
 static unsigned int resident(const struct rt_buf *b)
 {
 	unsigned char vec[LEN / PAGE];
@@ -515,26 +537,27 @@ static void test_prefetch(void)
 	bool ok;
 	int i;
 
-	ok = RT_EQ(advise(pd, no, flush, sge, 2), 0) && RT_EQ(resident(&a), 0) &&
-	     RT_EQ(advise(pd, wr, flush, sge, 1), 0) && RT_EQ(resident(&a), LEN / PAGE / 2) &&
-	     RT_EQ(advise(pd, rd, flush, sge, 2), 0) && RT_EQ(advise(pd, no, flush, sge, 2), 0);
+	ok = RT_EQ(rt_advise(pd, no, flush, sge, 2), 0) && RT_EQ(resident(&a), 0) &&
+	     RT_EQ(rt_advise(pd, wr, flush, sge, 1), 0) && RT_EQ(resident(&a), LEN / PAGE / 2) &&
+	     RT_EQ(rt_advise(pd, rd, flush, sge, 2), 0) &&
+	     RT_EQ(rt_advise(pd, no, flush, sge, 2), 0);
 	rt_ok(ok, "prefetch, waiting for it");
 
 	madvise(a.p, LEN, MADV_DONTNEED);
-	ok = RT_EQ(resident(&a), 0) && RT_EQ(advise(pd, wr, 0, sge, 2), 0);
+	ok = RT_EQ(resident(&a), 0) && RT_EQ(rt_advise(pd, wr, 0, sge, 2), 0);
 	for (i = 0; i < 1000 && resident(&a) != LEN / PAGE; i++)
 		usleep(10000);
 	rt_ok(ok && RT_EQ(resident(&a), LEN / PAGE), "prefetch in the background");
 
 	wild.lkey ^= 0x40;
-	ok = RT_EQ(advise(pd, rd, flush, &bad, 1), EFAULT) &&
-	     RT_EQ(advise(pd, rd, 0, &wild, 1), EFAULT) &&
-	     RT_EQ(advise(pd, wr, 0, &locked, 1), EFAULT) &&
-	     RT_EQ(advise(pd, rd, flush, &locked, 1), 0) &&
-	     RT_CHECK(advise(pd, 99, 0, sge, 1)) &&
-	     RT_EQ(advise(pd, rd, 0x80, sge, 1), EINVAL);
+	ok = RT_EQ(rt_advise(pd, rd, flush, &bad, 1), EFAULT) &&
+	     RT_EQ(rt_advise(pd, rd, 0, &wild, 1), EFAULT) &&
+	     RT_EQ(rt_advise(pd, wr, 0, &locked, 1), EFAULT) &&
+	     RT_EQ(rt_advise(pd, rd, flush, &locked, 1), 0) &&
+	     RT_CHECK(rt_advise(pd, 99, 0, sge, 1)) &&
+	     RT_EQ(rt_advise(pd, rd, 0x80, sge, 1), EINVAL);
 	munmap(a.p + PAGE, PAGE);
-	ok = ok && RT_EQ(advise(pd, rd, flush, sge, 1), EFAULT);
+	ok = ok && RT_EQ(rt_advise(pd, rd, flush, sge, 1), EFAULT);
 	rt_ok(ok, "what cannot be prefetched is refused");
 	ibv_dereg_mr(ro.mr);
 	rt_buf_free(&a);
@@ -629,7 +652,7 @@ static bool jam(struct rt_buf *b)
 
 	for (i = 0; i < ARRAY_SIZE(sge); i++)
 		sge[i] = sge_of(b, i % (LEN / PAGE) * PAGE, PAGE);
-	return RT_EQ(advise(rt_dev_b()->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, 0, sge,
+	return RT_EQ(rt_advise(rt_dev_b()->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, 0, sge,
 			    ARRAY_SIZE(sge)), 0);
 }
 
@@ -673,6 +696,92 @@ static void test_userfault(void)
 	close(fd);
 	munmap(b.p, LEN);
 	rt_buf_free(&a);
+}
+
+/* ---- many QPs whose pages do not come ---- */
+
+#define STALLED	150		/* pairs: more QPs than a queue has workers */
+
+/* A process of its own, until its input ends. */
+static int stall(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = syscall(__NR_userfaultfd, O_CLOEXEC);
+	const size_t len = 2 * STALLED * PAGE;
+	struct rt_buf a = cold(rt_dev_a(), len);
+	struct uffdio_register range = {
+		.range = { .start = (uintptr_t)a.p, .len = len },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	struct rt_opt opt = rt_defaults;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = rt_wr(7, IBV_WR_SEND, 0, &sge, 1);
+	static struct rt_pair p[STALLED];
+	unsigned int i;
+	char c;
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range))
+		return 3;
+	opt.cqe = 4;
+	opt.cap.max_send_wr = 4;
+	opt.cap.max_recv_wr = 4;
+	for (i = 0; i < STALLED; i++) {
+		rt_pair_create(&p[i], rt_dev_a(), rt_dev_a(), &opt);
+		sge = sge_of(&a, 2 * i * PAGE, PAGE);
+		rt_post(&p[i].a, &wr);
+		sge.addr += PAGE;
+		rt_post(&p[i].b, &wr);
+	}
+	if (write(STDOUT_FILENO, "!", 1) != 1)
+		return 2;
+	return read(STDIN_FILENO, &c, 1) ? 2 : 0;
+}
+
+static pid_t start_stall(int *in, int *out)
+{
+	const char *dev = ibv_get_device_name(rt_dev_a()->ctx->device);
+	char *const args[] = { "odp", "-d", (char *)dev, "stall", NULL };
+	int to[2], from[2];
+	pid_t pid;
+
+	if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC))
+		rt_die("pipe");
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		dup2(to[0], STDIN_FILENO);
+		dup2(from[1], STDOUT_FILENO);
+		execv("/proc/self/exe", args);
+		_exit(2);
+	}
+	close(to[0]);
+	close(from[1]);
+	*in = to[1];
+	*out = from[0];
+	return pid;
+}
+
+static void test_stalled(void)
+{
+	int in, out, status = -1;
+	pid_t pid = start_stall(&in, &out);
+	struct rt_pair p;
+	char c;
+	bool ok;
+
+	if (read(out, &c, 1) == 1) {
+		rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
+		ok = cold_op(&p, IBV_WR_RDMA_WRITE, LEN) && cold_op(&p, IBV_WR_RDMA_READ, LEN);
+		rt_ok(ok, "pages come while hundreds of QPs of another process wait for theirs");
+		rt_pair_destroy(&p);
+	}
+	close(in);
+	close(out);
+	waitpid(pid, &status, 0);
+	if (WEXITSTATUS(status) == 3)
+		rt_skip("QPs that wait for pages", "no userfaultfd");
+	else
+		rt_ok(RT_EQ(status, 0), "and that one ends");
 }
 
 /* ---- UC and UD: what leaves waits, what arrives for a cold page is lost ---- */
@@ -774,6 +883,8 @@ int main(int argc, char **argv)
 		test_exit();
 	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "show"))
 		return tools();
+	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "stall"))
+		return stall();
 	test_caps();
 	test_cold();
 	test_zero();
@@ -783,12 +894,14 @@ int main(int argc, char **argv)
 	test_fork();
 	test_unmapped();
 	test_readonly();
+	test_window();
 	test_churn();
 	test_prefetch();
 	test_implicit();
 	test_huge();
 	test_secret();
 	test_userfault();
+	test_stalled();
 	test_uc();
 	test_ud();
 	return rt_done();
