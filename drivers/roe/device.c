@@ -107,6 +107,16 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	return 0;
 }
 
+/* The name that its users give it: rdma-ndd writes that of the host, for ibstat and others. */
+static int modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *modify)
+{
+	if (mask & ~IB_DEVICE_MODIFY_NODE_DESC)
+		return -EOPNOTSUPP;
+	if (mask & IB_DEVICE_MODIFY_NODE_DESC)
+		memcpy(ibdev->node_desc, modify->node_desc, sizeof(ibdev->node_desc));
+	return 0;
+}
+
 static void get_dev_fw_str(struct ib_device *ibdev, char *str)
 {
 	snprintf(str, IB_FW_VERSION_NAME_MAX, "%d.%d.0", ROE_VERSION_MAJOR, ROE_VERSION_MINOR);
@@ -134,6 +144,7 @@ static int query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *at
 	attr->active_mtu = iboe_get_mtu(READ_ONCE(dev->ndev->mtu)) ?: IB_MTU_256;
 	attr->gid_tbl_len = ROE_GID_TABLE_LEN;
 	attr->ip_gids = true;
+	attr->port_cap_flags = IB_PORT_CM_SUP;
 	attr->max_msg_sz = ROE_MSG_MAX;
 	attr->pkey_tbl_len = ROE_MAX_PKEYS;
 	attr->max_vl_num = 1;
@@ -268,6 +279,7 @@ static const struct ib_device_ops ops = {
 	.mmap			= roe_ring_mmap,
 	.mmap_free		= roe_ring_mmap_free,
 	.modify_cq		= roe_cq_moderate,
+	.modify_device		= modify_device,
 	.modify_qp		= roe_qp_modify,
 	.modify_srq		= roe_srq_modify,
 	.poll_cq		= roe_cq_poll,
@@ -310,7 +322,9 @@ static void describe(struct ib_device *ibdev, const struct net_device *ndev)
 /* From here on ib_dealloc_device() undoes whatever was done. */
 static struct roe_dev *alloc_device(struct net_device *ndev)
 {
-	struct roe_dev *dev = roe_compat_alloc_device(roe_dev, ib, dev_net(ndev));
+	/* it may move; roe_link_add() looks whether it has */
+	struct net *net = dev_net(ndev);
+	struct roe_dev *dev = roe_compat_alloc_device(roe_dev, ib, net);
 
 	if (!dev)
 		return NULL;
@@ -322,7 +336,7 @@ static struct roe_dev *alloc_device(struct net_device *ndev)
 	roe_mcast_init(dev);
 	atomic_set(&dev->nr_qp, 0);
 	dev->ndev = ndev;
-	dev->net = dev_net(ndev);
+	dev->net = net;
 	netdev_hold(ndev, &dev->ndev_tracker, GFP_KERNEL);
 	dev->up = roe_device_up(dev);
 	ib_set_device_ops(&dev->ib, &ops);

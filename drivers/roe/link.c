@@ -16,6 +16,7 @@
 #include <linux/if_vlan.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
+#include <linux/rtnetlink.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_addr.h>
 #include <rdma/rdma_netlink.h>
@@ -39,13 +40,21 @@ static struct roe_dev *find_locked(const struct net_device *ndev)
  * roe_link_add() - enter a device that is about to be registered
  * @dev: device; the list takes a reference
  *
- * Return: 0, or -EEXIST (logged) if its netdev has a roe device already.
+ * From here on it is told what happens to its netdev. RTNL not held.
+ *
+ * Return: 0, -EEXIST (logged) if its netdev has a roe device already, -ENODEV if that
+ * is going or has moved to another namespace.
  */
 int roe_link_add(struct roe_dev *dev)
 {
 	int err = 0;
 
+	rtnl_lock();
 	mutex_lock(&link_lock);
+	if (dev->ndev->reg_state != NETREG_REGISTERED || !net_eq(dev_net(dev->ndev), dev->net)) {
+		err = -ENODEV;
+		goto unlock;
+	}
 	if (find_locked(dev->ndev)) {
 		pr_err("%s already has a roe device\n", netdev_name(dev->ndev));
 		err = -EEXIST;
@@ -53,7 +62,9 @@ int roe_link_add(struct roe_dev *dev)
 		get_device(&dev->ib.dev);
 		list_add_tail(&dev->link, &devices);
 	}
+unlock:
 	mutex_unlock(&link_lock);
+	rtnl_unlock();
 	return err;
 }
 

@@ -60,7 +60,7 @@ static void test_port(const char *netdev)
 	rt_ok(RT_EQ(p->state, IBV_PORT_ACTIVE) && RT_EQ(p->phys_state, 5) &&
 	      RT_EQ(p->link_layer, IBV_LINK_LAYER_ETHERNET) &&
 	      RT_EQ(p->lid, 0) && RT_CHECK(p->gid_tbl_len >= 16) &&
-	      RT_EQ(p->pkey_tbl_len, 1) &&
+	      RT_EQ(p->pkey_tbl_len, 1) && RT_CHECK(p->port_cap_flags & IBV_PORT_CM_SUP) &&
 	      RT_CHECK(p->max_msg_sz >= 1u << 31),
 	      "port is active Ethernet, messages up to 2^31");
 	rt_ok(RT_CHECK(p->active_speed) && RT_CHECK(p->active_width) &&

@@ -63,6 +63,13 @@ names()
 	grep -Eq "CA type: roe" "$TMP/ibstat" && grep -Eq "Firmware version: $1" "$TMP/ibstat" &&
 		grep -Eq "fw_ver:[[:space:]]+$1" "$TMP/devinfo"
 }
+# what rdma-ndd does
+describes()
+{
+	local desc=/sys/class/infiniband/roe0/node_desc
+	[ "$(cat $desc)" = roe ] && echo -n "host 1" > $desc && [ "$(cat $desc)" = "host 1" ]
+}
+check "a device has the description that it is given" describes
 version=$(cat /sys/module/roe/version)
 check "ibstat and ibv_devinfo name the driver and its version" names "$version.0"
 tap_done
