@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # apps - the programs that people run over verbs, with their own defaults: qperf,
-# UCX, libfabric, Open MPI over both.
+# UCX, libfabric, Open MPI over both; and programs that know only TCP, over rsockets.
 #
 # usage: apps [REGEX]		only the groups whose name matches: qperf, ucx,
-#				fabric, mpi
+#				fabric, mpi, rsockets
 #
 # Both ends are processes of this machine, on one device or on two, joined by a
 # veth pair. Transports are named only where the default on one machine would be
@@ -176,9 +176,62 @@ mpi_group()
 		--mca mtl_ofi_provider_include "verbs;ofi_rxm"
 }
 
+# --- rsockets: their TCP is RC without their knowledge ---
+
+# preloaded SECONDS PORT "SERVER" "CLIENT" - both must succeed
+preloaded()
+{
+	local limit=$(($1 * SLOW)) lib s rc
+	lib=$(echo /usr/lib/*/rsocket/librspreload.so)
+	# shellcheck disable=SC2086
+	LD_PRELOAD=$lib timeout -k 5 $limit $3 > "$TMP/server.out" 2>&1 &
+	s=$!
+	pids+=("$s")
+	wait_for 30 eval "rdma resource show cm_id | grep -q 'LISTEN.*:$2 '"
+	# shellcheck disable=SC2086
+	LD_PRELOAD=$lib timeout -k 5 $limit $4 > "$TMP/client.out" 2>&1
+	rc=$?
+	wait $s && [ $rc = 0 ] && return
+	cat "$TMP/server.out" "$TMP/client.out"
+	return 1
+}
+
+rsockets_group()
+{
+	cat > "$TMP/echo.py" <<- 'P'
+		import os, socket, sys
+
+		def read(s, n):
+		    b = b""
+		    while len(b) < n:
+		        d = s.recv(min(65536, n - len(b)))
+		        if not d:
+		            sys.exit("the other side has left")
+		        b += d
+		    return b
+
+		n = 1000000
+		if sys.argv[1] == "server":
+		    l = socket.create_server((sys.argv[2], 7000))
+		    s, _ = l.accept()
+		    s.sendall(read(s, n))
+		    s.recv(1)
+		else:
+		    s = socket.create_connection((sys.argv[2], 7000), 60)
+		    s.settimeout(None)
+		    d = os.urandom(n)
+		    s.sendall(d)
+		    if read(s, n) != d:
+		        sys.exit("not what was sent")
+		s.close()
+	P
+	check "rsockets: Python, echoed bytes are right" preloaded 60 7000 \
+		"python3 $TMP/echo.py server $A" "python3 $TMP/echo.py client $A"
+}
+
 module_or_die
 topo_or_die topo_veth
-for g in qperf ucx fabric mpi; do
+for g in qperf ucx fabric mpi rsockets; do
 	[[ $g =~ $only ]] || continue
 	start=$SECONDS
 	${g}_group

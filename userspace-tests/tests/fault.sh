@@ -1,0 +1,237 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# fault - a verified RC stream while the network below it has trouble, between
+#
+#	here: roe0 - va 10.0.0.1  ----  vb 10.0.0.2 - roe1 in netns peer
+#
+# The programs' own TCP takes another veth pair. Each trouble ends before the retries do:
+# nothing may be lost, doubled or changed. Last what cannot end well has to end soon.
+#
+# usage: fault [REGEX]		only the troubles whose name matches
+#
+# Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+only=${1:-.}
+port=18700
+in_peer="ip netns exec peer"
+# 1 s, eight times
+export RT_ACK_TIMEOUT=18
+
+topo()
+{
+	netns_add peer && veth va vb && veth ta tb || return
+	ip link set vb netns peer && ip link set tb netns peer || return
+	ip addr add 10.0.0.1/24 dev va
+	ip addr add 10.9.0.1/24 dev ta
+	ip -n peer addr add 10.0.0.2/24 dev vb
+	ip -n peer addr add 10.9.0.2/24 dev tb
+	ip -n peer link set tb up
+	ip -n peer link set vb mtu 9000 up
+	link_add roe0 va && link_add roe1 vb peer
+}
+
+# stream MESSAGES - the peer sends to us, and reads from us, one message in 10 ms. GIDs that
+# a trouble took away come back somewhere else as long as a QP holds the old ones.
+stream()
+{
+	port=$((port + 1))
+	a4=$(wait_gid roe0 10.0.0.1) && b4=$(ns_gid peer roe1 10.0.0.2) || return
+	RT_PACE_MS=10 pair_run 60 $port "rc_stream -d roe0 -g $a4 $port $1" \
+		"$in_peer rc_stream -d roe1 -g $b4 $port $1 10.9.0.1"
+}
+
+# streaming - the client is connected
+streaming()
+{
+	grep -q seed "$TMP/client.out"
+}
+
+# shaken COMMAND... - runs while a stream does, begins and ends within it
+shaken()
+{
+	local rc shaker
+	rm -f "$TMP/client.out"
+	{ wait_for 20 streaming; sleep 0.2; "$@"; } > "$TMP/shaker.out" 2>&1 &
+	shaker=$!
+	stream 150
+	rc=$?
+	if ! wait $shaker; then
+		cat "$TMP/shaker.out"
+		rc=1
+	fi
+	return $rc
+}
+
+# trouble TEXT FUNCTION
+trouble()
+{
+	[[ $2 =~ $only ]] || return
+	check "$1" shaken "$2"
+}
+
+# drop RULE SECONDS - what to do with our packets, at both ends
+drop()
+{
+	local n
+	for n in "" "$in_peer"; do
+		$n nft -f - <<-N || return
+			table inet trouble {
+				chain in {
+					type filter hook input priority 0;
+					udp dport 4791 $1
+				}
+			}
+		N
+	done
+	sleep "$2"
+	nft delete table inet trouble && $in_peer nft delete table inet trouble
+}
+
+link_down()
+{
+	ip link set va down && sleep 1 && ip link set va up || return
+	sleep 0.3
+	ip -n peer link set vb down && sleep 0.3 && ip -n peer link set vb up
+}
+
+small_mtu()
+{
+	ip link set va mtu 1500 && ip -n peer link set vb mtu 1500 && sleep 0.7 &&
+		ip link set va mtu 9000 && ip -n peer link set vb mtu 9000
+}
+
+neighbours()
+{
+	ip -n peer neigh replace 10.0.0.1 lladdr 02:00:00:00:00:99 dev vb nud permanent || return
+	sleep 0.5
+	ip -n peer neigh del 10.0.0.1 dev vb
+	ip neigh flush dev va
+	ip -n peer link set vb address 02:00:00:00:12:34
+}
+
+address_gone()
+{
+	ip addr del 10.0.0.1/24 dev va && sleep 0.5 && ip addr add 10.0.0.1/24 dev va || return
+	ip -n peer addr del 10.0.0.2/24 dev vb && sleep 0.3 && ip -n peer addr add 10.0.0.2/24 dev vb
+}
+
+cpu_gone()
+{
+	local cpu=/sys/devices/system/cpu/cpu1/online i
+	for i in 1 2; do
+		echo 0 > $cpu && sleep 0.2 && echo 1 > $cpu || return
+		sleep 0.2
+	done
+}
+
+clock_jumps()
+{
+	local now
+	now=$(date +%s)
+	date -s "@$((now + 86400))" && sleep 0.4 && date -s "@$((now - 86400))" && sleep 0.4
+	date -s "@$((now + 1))"
+}
+
+short_queue()
+{
+	tc -n peer qdisc replace dev vb root tbf rate 20mbit burst 10kb limit 12000 &&
+		sleep 1 && tc -n peer qdisc del dev vb root
+}
+
+no_acks()
+{
+	drop "@th,64,8 0x11 drop" 1
+}
+
+every_second()
+{
+	drop "numgen inc mod 2 0 drop" 1
+}
+
+rejected()
+{
+	drop reject 0.7
+}
+
+offloads()
+{
+	local o
+	for o in off on; do
+		ethtool -K va gso $o gro $o tx $o rx $o
+		$in_peer ethtool -K vb gso $o gro $o tx $o rx $o
+		sleep 0.3
+	done
+}
+
+process_stops()
+{
+	pkill -STOP -f "rc_stream -d roe1" && sleep 2 && pkill -CONT -f "rc_stream -d roe1"
+}
+
+# all at once, both ways
+netem()
+{
+	local how="netem loss 5% duplicate 5% reorder 5% 50% corrupt 5% delay 2ms 2ms limit 10000"
+	# shellcheck disable=SC2086 # words
+	tc qdisc replace dev va root $how && tc -n peer qdisc replace dev vb root $how &&
+		sleep 1.5 && tc qdisc del dev va root && tc -n peer qdisc del dev vb root
+}
+
+# ends COMMAND... - whatever dies at one end of a stream, the other is told
+ends()
+{
+	local rc
+	port=$((port + 1))
+	RT_ACK_TIMEOUT=14 RT_PACE_MS=10 background rc_stream -d roe0 -g "$a4" $port 900 > "$TMP/server.out" 2>&1
+	server=$bg
+	rm -f "$TMP/client.out"
+	wait_for 20 listening $port
+	# shellcheck disable=SC2086 # words
+	RT_ACK_TIMEOUT=14 RT_PACE_MS=10 background $in_peer rc_stream -d roe1 -g "$b4" $port 900 10.9.0.1 \
+		> "$TMP/client.out" 2>&1
+	wait_for 20 streaming
+	sleep 0.2
+	"$@" || return
+	wait_for 15 grep -q "retry counter exceeded" "$TMP/client.out"
+	rc=$?
+	kill -9 "$server" "$bg" 2>/dev/null
+	wait "$server" "$bg" 2>/dev/null
+	cat "$TMP/client.out"
+	return $rc
+}
+
+killed()
+{
+	kill -9 "$server"
+}
+
+modprobe -a veth sch_netem sch_tbf 2>/dev/null
+module_or_die
+topo_or_die topo
+a4=$(wait_gid roe0 10.0.0.1)
+b4=$(ns_gid peer roe1 10.0.0.2)
+
+trouble "loss, duplicates, reordering, corruption and jitter" netem
+trouble "links down and up again" link_down
+trouble "the MTU shrinks and grows" small_mtu
+trouble "a neighbour entry wrong, then gone, then another MAC address" neighbours
+trouble "an address goes and comes back, at both ends" address_gone
+trouble "a CPU goes and comes back" cpu_gone
+trouble "the clock jumps" clock_jumps
+trouble "a queue of one or two packets" short_queue
+trouble "no ACK arrives" no_acks
+trouble "every second packet is lost" every_second
+trouble "a firewall rejects" rejected
+trouble "offloads off and on" offloads
+trouble "the process stops for a while" process_stops
+
+if [[ ends =~ $only ]]; then
+	check "a peer is killed: error" ends killed
+	check "the device is gone: error" ends link_del roe0
+	check "a new device works" eval "link_add roe0 va && wait_gid roe0 10.0.0.1 && stream 20"
+fi
+tap_done
