@@ -4,6 +4,7 @@
  */
 #include <kunit/test.h>
 #include <linux/delay.h>
+#include <linux/kthread.h>
 #include "../drivers/roe/cq.h"
 
 #define KERNEL_CQE	8
@@ -277,6 +278,84 @@ static void cq_resize(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, user_poll(&t->user), i);
 }
 
+/* --- moved to another ring while completions come and are polled --- */
+
+#define FLOW	3000
+#define ROUNDS	40
+
+struct flow {
+	struct roe_cq	cq;
+	atomic_t	added, polled;
+	bool		wrong;
+};
+
+static int add(void *arg)
+{
+	struct flow *f = arg;
+
+	while (!kthread_should_stop()) {
+		u32 n = atomic_read(&f->added);
+
+		if (n - atomic_read(&f->polled) == FLOW) {
+			cond_resched();
+			continue;
+		}
+		if (post(&f->cq, n) != ROE_CQ_OK)
+			WRITE_ONCE(f->wrong, true);
+		atomic_inc(&f->added);
+	}
+	return 0;
+}
+
+/* The process, between two steps of a move: the lock keeps the ring in its place. */
+static int poll(void *arg)
+{
+	struct flow *f = arg;
+	unsigned long flags;
+
+	while (!kthread_should_stop()) {
+		unsigned int n;
+
+		spin_lock_irqsave(&f->cq.lock, flags);
+		for (n = 0; n < 100 && f->cq.ring->buf->consumer_index !=
+			    f->cq.ring->buf->producer_index; n++)
+			if (user_poll(&f->cq) != (u32)atomic_fetch_inc(&f->polled))
+				WRITE_ONCE(f->wrong, true);
+		spin_unlock_irqrestore(&f->cq.lock, flags);
+		cond_resched();
+	}
+	return 0;
+}
+
+static void cq_resize_busy(struct kunit *test)
+{
+	struct flow *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+	struct task_struct *adder, *poller;
+	struct roe_ring *ring;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	KUNIT_ASSERT_EQ(test, roe_cq_init_user(&f->cq, 4095, NULL, NULL), 0);
+	adder = kthread_run(add, f, "roe-cq-add");
+	while (!IS_ERR(adder) && atomic_read(&f->added) < FLOW)
+		cond_resched();
+	poller = kthread_run(poll, f, "roe-cq-poll");
+	for (i = 0; i < ROUNDS && !IS_ERR(poller); i++) {
+		ring = roe_ring_create(i & 1 ? 4095 : 8191, sizeof(struct ib_uverbs_wc),
+				       NULL, NULL);
+		KUNIT_EXPECT_NOT_ERR_OR_NULL(test, ring);
+		ring = roe_cq_swap_ring(&f->cq, ring);
+		KUNIT_EXPECT_NOT_ERR_OR_NULL(test, ring);
+		roe_ring_destroy(ring);
+		usleep_range(1000, 3000);
+	}
+	KUNIT_EXPECT_EQ(test, IS_ERR(adder) ? -1 : kthread_stop(adder), 0);
+	KUNIT_EXPECT_EQ(test, IS_ERR(poller) ? -1 : kthread_stop(poller), 0);
+	KUNIT_EXPECT_FALSE(test, f->wrong);
+	KUNIT_EXPECT_GT(test, atomic_read(&f->polled), 0);
+	roe_cq_exit(&f->cq);
+}
+
 static void count_event(struct ib_cq *ibcq, void *context)
 {
 	struct cq_test *t = context;
@@ -330,6 +409,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_consumer_ahead),
 	KUNIT_CASE(cq_user_translate),
 	KUNIT_CASE(cq_resize),
+	KUNIT_CASE(cq_resize_busy),
 	{}
 };
 

@@ -112,6 +112,79 @@ static void learns(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, poster.need, 512);
 }
 
+/* A short one was worth while, too: it only had to make room. */
+static void disturbed(struct kunit *test)
+{
+	struct roe_poster poster = { .need = 64 };
+
+	roe_poster_learn(&poster, 60, 3);
+	KUNIT_EXPECT_EQ(test, poster.need, 64);
+}
+
+/* What one process did does not keep the next one from a relay. */
+static void forgets(struct kunit *test)
+{
+	struct roe_poster poster = { .need = 8192 };
+	u64 now = 1000;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		roe_poster_streams(&poster, now, now + 4000);
+		now += NSEC_PER_SEC;
+	}
+	KUNIT_EXPECT_EQ(test, poster.need, 16);
+}
+
+static void post_up_to(struct roe_ring *ring, u32 index)
+{
+	WRITE_ONCE(ring->buf->producer_index, index & ring->mask);
+}
+
+/* A process posts as fast as it is served: each look finds news until the ring is empty. */
+static void laps(struct kunit *test)
+{
+	struct roe_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
+	struct roe_ring *ring = roe_ring_create(7, sizeof(struct rxe_send_wqe) + 64, NULL, NULL);
+	struct roe_sq *sq;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, qp);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(ring));
+	sq = &qp->sq;
+	sq->ring = ring;
+	sq->mask = ring->mask;
+	sq->max_inline = 64;
+	sq->log2 = order_base_2(sizeof(struct roe_swqe) + 64);
+	sq->slots = kunit_kzalloc(test, (sq->mask + 1) << sq->log2, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, sq->slots);
+	for (i = 0; i < 3 * ring->mask; i++) {
+		u32 seen = i & ring->mask;
+
+		qp->relay.seen = seen;
+		/* posted between the index and the copy */
+		post_up_to(ring, seen + 3);
+		roe_wqe_pull(qp);
+		KUNIT_EXPECT_EQ(test, sq->prod - sq->cons, 3);
+		/* served, and the ring filled again: once around */
+		sq->cons += 3;
+		roe_ring_release(ring, 3);
+		post_up_to(ring, seen + ring->mask + 1);
+		KUNIT_EXPECT_NE_MSG(test, roe_relay_news(qp), 0, "index %u", seen);
+		roe_wqe_pull(qp);
+		KUNIT_EXPECT_EQ(test, sq->prod - sq->cons, ring->mask + 1 - 3);
+		KUNIT_EXPECT_EQ(test, roe_relay_news(qp), 0);
+		/* to the next index */
+		roe_ring_release(ring, sq->prod - sq->cons);
+		sq->cons = sq->prod;
+		post_up_to(ring, seen + ring->mask + 2);
+		KUNIT_EXPECT_EQ(test, roe_relay_news(qp), 1);
+		roe_wqe_pull(qp);
+		roe_ring_release(ring, 1);
+		sq->cons = sq->prod;
+	}
+	roe_ring_destroy(ring);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(streams),
 	KUNIT_CASE(at_leisure),
@@ -119,6 +192,9 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(unknown),
 	KUNIT_CASE(backwards),
 	KUNIT_CASE(learns),
+	KUNIT_CASE(disturbed),
+	KUNIT_CASE(forgets),
+	KUNIT_CASE(laps),
 	{}
 };
 

@@ -463,6 +463,7 @@ static void hand_over(struct sim *sim, unsigned int i)
 	unsigned int k;
 
 	sim->sent[i] += sim->txb->n;
+	sim->side[i].qp->lent = true;
 	begin(sim, 1 - i, &ctx);
 	ctx.direct = true;
 	ctx.fresh = sim->txb->fresh;
@@ -470,6 +471,11 @@ static void hand_over(struct sim *sim, unsigned int i)
 		roe_qp_dispatch(sim->side[1 - i].qp, &ctx, &sim->txb->pkt[k].rx);
 	end(sim, 1 - i, &ctx);
 	roe_txb_reset(sim->txb);
+	begin(sim, i, &ctx);
+	sim->side[i].qp->lent = false;
+	if (sim->side[i].qp->state == IB_QPS_ERR)
+		roe_complete_flush(sim->side[i].qp, &ctx);
+	end(sim, i, &ctx);
 }
 
 static void take_burst(struct sim *sim, unsigned int i)
@@ -614,7 +620,6 @@ static void page_in(struct sim_side *side, unsigned long index, bool write)
 static void set_on_demand(struct sim_side *side)
 {
 	roe_odp_init(&side->odp);
-	side->odp.mr = &side->mr;
 	side->mr.odp = &side->odp;
 	side->mr.base = side->mr.iova;
 	side->mr.type = ROE_MR_ODP;
@@ -954,7 +959,7 @@ static const char *check_side(struct sim *sim, struct sim_side *side)
 		return "QP not in RTS";
 	if (side->qp->sq.cons != side->qp->sq.prod || side->qp->req.una != side->qp->req.psn)
 		return "work left";
-	if (side->qp->req.rd_out || side->qp->resp.rsrc_pending)
+	if (side->qp->req.rd_out || side->qp->resp.rsrc_pending || side->qp->resp.flush_nr)
 		return "READ left";
 	wrong = check_cq(&side->scq, side->swant, side->nswant, false) ?:
 		check_cq(&side->rcq, side->rwant, side->nrwant, true);

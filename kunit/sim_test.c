@@ -396,6 +396,27 @@ static void sim_widen(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qp->req.cwnd, max);
 }
 
+/* The first gap after 2^23 packets without one halves it as any other does. */
+static void sim_widen_wrap(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	u32 window;
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	for (i = 0; i < 4; i++) {
+		window = pass(qp, 2 * ROE_WINDOW_PKTS, 1);
+		roe_requester_gap(qp, &ctx);
+		KUNIT_EXPECT_EQ_MSG(test, qp->req.cwnd, window / 2, "gap %u", i);
+		pass(qp, 0, 2 * ROE_WINDOW_PKTS - 1);
+		/* not quite once around, in steps that an ACK may take */
+		pass(qp, 0x500000, 0x500000);
+		pass(qp, 0x500000, 0x500000);
+	}
+}
+
 /* --- errors ------------------------------------------------------------------ */
 
 /* The next packet on the wire, which must be one for @to; false: none. */
@@ -489,6 +510,67 @@ static void error_rnr(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
 	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_RNR_RETRY_EXC_ERR);
+}
+
+/* A SEND for which side 1, whose RNR NAK would be dear, has no receive WQE yet. */
+static struct sim *impatient(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_pkt p;
+
+	qp->attr.rnr_retry = 0;
+	qp->req.rnr_retry = 0;
+	sim->side[1].qp->attr.min_rnr_timer = 0;	/* 655.36 ms */
+	sim_post(sim, 0, IB_WR_SEND, 100, SIG);
+	sim_emit(sim, 0);
+	sim_receive(sim, 1, &sim_first(sim)->rx);
+	next_pkt(sim, 1, &p);
+	sim_emit(sim, 1);
+	while (next_pkt(sim, 0, &p))
+		KUNIT_EXPECT_EQ(test, p.syndrome, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+	return sim;
+}
+
+static void error_rnr_patience(struct kunit *test)
+{
+	struct sim *sim = impatient(test);
+	struct roe_pkt p;
+
+	sim_recv(sim, 1, 100);
+	sim->now = roe_timer_next(sim->side[1].qp);
+	sim_timer(sim, 1);
+	sim_emit(sim, 1);
+	sim_receive(sim, 0, &sim_first(sim)->rx);
+	KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_PSN_SEQ);
+	KUNIT_EXPECT_EQ(test, p.psn, PSN0);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, sim->side[0].qp->state, IB_QPS_RTS);
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_SUCCESS);
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->resp.rnr_look, 0);
+}
+
+/* It does not wait for ever, nor again for what it has sent an RNR NAK for. */
+static void error_rnr_impatience(struct kunit *test)
+{
+	struct sim *sim = impatient(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	u64 start = sim->now;
+	struct roe_pkt p;
+
+	while (!sim_emit(sim, 1)) {
+		KUNIT_ASSERT_NE(test, roe_timer_next(qp), 0);
+		sim->now = roe_timer_next(qp);
+		sim_timer(sim, 1);
+	}
+	KUNIT_EXPECT_EQ(test, sim->now - start, ROE_RNR_PATIENCE_NS);
+	sim_receive(sim, 0, &sim_first(sim)->rx);
+	KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_AETH_RNR_NAK);
+	KUNIT_EXPECT_EQ(test, sim->side[0].qp->state, IB_QPS_ERR);
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_RNR_RETRY_EXC_ERR);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
 }
 
 /* While the requester waits it sends nothing, so no time-out may count. */
@@ -814,32 +896,191 @@ static void error_too_many_reads(struct kunit *test)
 	expect_refused(test, &p, ROE_NAK_INV_REQ);
 }
 
-/* More FLUSHes at once than it may ask for: the last one is lost, nobody dies. */
+static struct roe_pkt a_flush(struct sim *sim, u32 n)
+{
+	struct roe_pkt p = a_read(sim, n, 10);
+
+	p.va = (uintptr_t)sim->side[1].src;
+	p.opcode = ROE_OP_FLUSH;
+	p.feth = ROE_FETH_PLT_GLOBAL;
+	return p;
+}
+
+/* The answer to a READ of a few bytes or to a FLUSH. */
+static void expect_answer(struct sim *sim, u32 n, u32 len)
+{
+	struct roe_pkt p;
+
+	KUNIT_EXPECT_TRUE(sim->test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(sim->test, p.opcode, ROE_OP_READ_RESP_ONLY);
+	KUNIT_EXPECT_EQ(sim->test, p.psn, roe_psn_add(PSN0, n));
+	KUNIT_EXPECT_EQ(sim->test, p.len, len);
+}
+
+/* More FLUSHes at once than can be answered: the last one comes again, nobody dies. */
 static void error_too_many_flushes(struct kunit *test)
 {
 	struct sim *sim = fresh(test);
-	struct roe_rx_pkt rx = { .p = a_read(sim, 0, 10) };
+	struct roe_rx_pkt rx = {};
 	struct roe_pkt p;
+	unsigned int i;
 
 	sim->side[1].qp->resp.rsrc_nr = 1;
-	rx.p.opcode = ROE_OP_FLUSH;
-	rx.p.feth = ROE_FETH_PLT_GLOBAL;
-	sim_receive(sim, 1, &rx);
-	rx.p.psn = roe_psn_add(PSN0, 1);
-	sim_receive(sim, 1, &rx);
+	for (i = 0; i <= ROE_FLUSHES; i++) {
+		rx.p = a_flush(sim, i);
+		sim_receive(sim, 1, &rx);
+	}
 	sim_emit(sim, 1);
+	for (i = 0; i < ROE_FLUSHES; i++)
+		expect_answer(sim, i, 0);
 	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
-	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_READ_RESP_ONLY);
-	KUNIT_EXPECT_EQ(test, p.psn, PSN0);
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_PSN_SEQ);
+	KUNIT_EXPECT_EQ(test, p.psn, rx.p.psn);
 	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
 	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &rx.p, &p));
 	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_READ_RESP_ONLY);
-	KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, 1));
+	KUNIT_EXPECT_EQ(test, p.psn, rx.p.psn);
 
 	sim = fresh(test);
 	sim->side[1].qp->resp.rsrc_nr = 0;
-	rx.p.psn = PSN0;
-	expect_refused(test, &rx.p, ROE_NAK_INV_REQ);
+	p = a_flush(sim, 0);
+	expect_refused(test, &p, ROE_NAK_INV_REQ);
+}
+
+/*
+ * FLUSHes that the peer does not count (rdma_rxe) take no slot from a READ, and are
+ * answered however often they come.
+ */
+static void error_flushes_after_read(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt rx = {};
+	unsigned int round, i;
+	struct roe_pkt p;
+
+	sim->side[1].qp->resp.rsrc_nr = 1;
+	/* all answers are lost; the second time in one burst */
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < 10; i++) {
+			rx.p = i ? a_flush(sim, i) : a_read(sim, 0, 10);
+			sim_receive(sim, 1, &rx);
+			if (!round)
+				sim_emit(sim, 1);
+		}
+		sim_emit(sim, 1);
+		for (i = 0; i < 10; i++)
+			expect_answer(sim, i, i ? 0 : 10);
+		KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
+	}
+	/* in the order of their PSNs, whatever the order they came in */
+	for (i = 4; i; i--) {
+		rx.p = i == 1 ? a_read(sim, 0, 10) : a_flush(sim, i);
+		sim_receive(sim, 1, &rx);
+		sim_receive(sim, 1, &rx);
+	}
+	sim_emit(sim, 1);
+	expect_answer(sim, 0, 10);
+	for (i = 2; i <= 4; i++)
+		expect_answer(sim, i, 0);
+	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_RTS);
+}
+
+/* A READ from 2^24 packets ago has the PSN of what came last: that is acknowledged. */
+static void error_dup_after_wrap(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p = a_read(sim, 0, 10);
+	struct roe_pkt r;
+	unsigned int i;
+
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	sim->side[1].qp->resp.psn = PSN0;
+	for (i = 0; i < 2; i++) {
+		p = (struct roe_pkt){ .opcode = ROE_OP_WRITE_ONLY, .ackreq = true, .psn = PSN0 };
+		KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+		KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_ACK);
+		KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
+		KUNIT_EXPECT_EQ(test, r.psn, PSN0);
+	}
+	/* and if nothing else came for half of that, nothing is */
+	sim->side[1].qp->resp.psn = roe_psn_add(PSN0, 0x7fffff);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	sim->side[1].qp->resp.psn = roe_psn_add(PSN0, 0x800010);
+	p.psn = roe_psn_add(PSN0, 0x800000);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+}
+
+/* The NAK for a gap is not sent any more when what is missing has come in the same run. */
+static void error_nak_too_late(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt rx = {};
+	struct roe_pkt p;
+
+	/* so far ahead that it is not kept */
+	rx.p = (struct roe_pkt){ .opcode = ROE_OP_WRITE_ONLY, .psn = roe_psn_add(PSN0, 5000) };
+	sim_receive(sim, 1, &rx);
+	rx.p = a_read(sim, 0, 10);
+	sim_receive(sim, 1, &rx);
+	sim_emit(sim, 1);
+	expect_answer(sim, 0, 10);
+	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
+}
+
+/*
+ * While a QP of the same device reads from the SQ nothing of it is given back, though
+ * the state is ERR at once.
+ */
+static void error_lent(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_side *side = &sim->side[0];
+	struct roe_ctx ctx = {};
+	unsigned int i;
+	struct roe_pkt p;
+
+	for (i = 0; i < 3; i++)
+		sim_post(sim, 0, IB_WR_SEND, 10, 0);
+	sim_recv(sim, 0, 10);
+	sim_emit(sim, 0);
+	while (next_pkt(sim, 1, &p))
+		;
+	side->qp->lent = true;
+	p = an_ack(PSN0, ROE_NAK_INV_REQ);
+	forge(sim, 0, &p, &p);
+	KUNIT_EXPECT_EQ(test, side->qp->state, IB_QPS_ERR);
+	EXPECT_STATUS(test, &side->scq, IB_WC_REM_INV_REQ_ERR);
+	EXPECT_STATUS(test, &side->scq, 99);
+	KUNIT_EXPECT_EQ(test, side->qp->sq.cons, 1);
+	side->qp->lent = false;
+	roe_complete_flush(side->qp, &ctx);
+	EXPECT_STATUS(test, &side->scq, IB_WC_WR_FLUSH_ERR);
+	EXPECT_STATUS(test, &side->scq, IB_WC_WR_FLUSH_ERR);
+	EXPECT_STATUS(test, &side->scq, 99);
+	EXPECT_STATUS(test, &side->rcq, IB_WC_WR_FLUSH_ERR);
+}
+
+/* Refused in the middle of a direct burst: what follows in it is flushed, once, in order. */
+static void error_direct(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_side *side = sim->side;
+	unsigned int i;
+
+	sim->direct = 100;
+	for (i = 0; i < 4; i++)
+		sim_post(sim, 0, IB_WR_RDMA_WRITE, 10, SIG);
+	roe_sq_slot(&side[0].qp->sq, 1)->rkey ^= 1;
+	while (sim_emit(sim, 0) || sim_emit(sim, 1))
+		;
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_SUCCESS);
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_REM_ACCESS_ERR);
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_WR_FLUSH_ERR);
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_WR_FLUSH_ERR);
+	EXPECT_STATUS(test, &side[0].scq, 99);
+	KUNIT_EXPECT_EQ(test, side[0].qp->state, IB_QPS_ERR);
+	KUNIT_EXPECT_EQ(test, side[1].qp->state, IB_QPS_ERR);
 }
 
 /* A copy of an answered READ or ATOMIC must not keep the slot from a new one. */
@@ -1058,6 +1299,8 @@ static void sim_gap_forgotten(struct kunit *test)
 
 static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr),
+	KUNIT_CASE(error_rnr_patience),
+	KUNIT_CASE(error_rnr_impatience),
 	KUNIT_CASE(error_rnr_progress),
 	KUNIT_CASE(error_lost),
 	KUNIT_CASE(error_no_reads),
@@ -1069,6 +1312,11 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_dup_read),
 	KUNIT_CASE(error_too_many_reads),
 	KUNIT_CASE(error_too_many_flushes),
+	KUNIT_CASE(error_flushes_after_read),
+	KUNIT_CASE(error_dup_after_wrap),
+	KUNIT_CASE(error_nak_too_late),
+	KUNIT_CASE(error_lent),
+	KUNIT_CASE(error_direct),
 	KUNIT_CASE(error_dup_holds_slot),
 	KUNIT_CASE(error_repeated_naks),
 	KUNIT_CASE(error_no_memory),
@@ -1093,6 +1341,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_direct_toggled),
 	KUNIT_CASE(sim_window),
 	KUNIT_CASE(sim_widen),
+	KUNIT_CASE(sim_widen_wrap),
 	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),
 	KUNIT_CASE_PARAM(sim_gap_forgotten, gap_gen_params),
 	{}

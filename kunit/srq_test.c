@@ -215,6 +215,55 @@ static void resize(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, events(f), 1);
 }
 
+#define BATCH	ROE_RING_BATCH
+
+/* Of many some are moved at a time, while others are taken. */
+static void resize_many(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_rq *rq = &f->srq.rq, fresh;
+	u32 taken = 0, next, i;
+
+	fresh_queue(test, &fresh, 4 * BATCH - 1);
+	KUNIT_ASSERT_EQ(test, roe_srq_set(&f->srq, &fresh, NULL), 0);
+	roe_rq_exit(&fresh);
+	for (i = 0; i < 3 * BATCH + BATCH / 2; i++)
+		post(f, i);
+	expect_take(test, taken++);
+
+	fresh_queue(test, &fresh, 4 * BATCH);
+	next = rq->cons;
+	KUNIT_EXPECT_EQ(test, roe_rq_swap(rq, &fresh, &next), -EAGAIN);
+	/* what was moved, and more than that */
+	while (taken < 10)
+		expect_take(test, taken++);
+	KUNIT_EXPECT_EQ(test, roe_rq_swap(rq, &fresh, &next), -EAGAIN);
+	while (taken < 2 * BATCH + 50)
+		expect_take(test, taken++);
+	post(f, i++);
+	KUNIT_EXPECT_EQ(test, roe_rq_swap(rq, &fresh, &next), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, roe_rq_swap(rq, &fresh, &next), 0);
+	roe_rq_exit(&fresh);
+	KUNIT_EXPECT_EQ(test, roe_rq_pending(rq), i - taken);
+	post(f, i++);
+	while (taken < i)
+		expect_take(test, taken++);
+	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe));
+}
+
+static void srq_move_kernel(struct kunit *test)
+{
+	resize_many(test);
+}
+
+static void srq_move_user(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	make_ring(test, &f->srq.rq, 7);
+	resize_many(test);
+}
+
 static void srq_resize_kernel(struct kunit *test)
 {
 	resize(test);
@@ -294,6 +343,8 @@ static struct kunit_case srq_cases[] = {
 	KUNIT_CASE(srq_post),
 	KUNIT_CASE(srq_resize_kernel),
 	KUNIT_CASE(srq_resize_user),
+	KUNIT_CASE(srq_move_kernel),
+	KUNIT_CASE(srq_move_user),
 	KUNIT_CASE(srq_hostile),
 	KUNIT_CASE(srq_last_wqe),
 	{}

@@ -5,6 +5,7 @@
  */
 #include <kunit/test.h>
 #include <linux/slab.h>
+#include "../drivers/roe/qp_state.h"
 #include "../drivers/roe/transport.h"
 
 #define MAX_SGE		4
@@ -203,10 +204,138 @@ static void wqe_recv(struct kunit *test)
 	roe_ring_destroy(ring);
 }
 
+#define MANY	(2 * ROE_WQE_BATCH + 20)
+
+/* A QP of a process that has posted MANY sends and as many receives. */
+static void post_many(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_qp *qp = f->qp;
+	struct roe_sq *sq = &qp->sq;
+	unsigned int i;
+
+	sq->log2 = order_base_2(sizeof(*f->wqe) + MAX_SGE * sizeof(struct roe_sge));
+	sq->ring = roe_ring_create(MANY, sizeof(struct rxe_send_wqe) + MAX_INLINE, NULL, NULL);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, sq->ring);
+	sq->mask = sq->ring->mask;
+	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, sq->slots);
+	qp->rq.ring = roe_ring_create(MANY, sizeof(struct rxe_recv_wqe) +
+				      MAX_SGE * sizeof(struct rxe_sge), NULL, NULL);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, qp->rq.ring);
+	for (i = 0; i < MANY; i++) {
+		struct rxe_send_wqe *u = roe_ring_slot(sq->ring, i);
+
+		u->wr.wr_id = i;
+		u->wr.opcode = IB_WR_SEND;
+		put_recv(qp->rq.ring, 1, 8);
+	}
+	sq->ring->buf->producer_index = MANY;
+}
+
+static void forget_many(struct roe_qp *qp)
+{
+	roe_ring_destroy(qp->sq.ring);
+	kvfree(qp->sq.slots);
+	roe_ring_destroy(qp->rq.ring);
+}
+
+/* Nobody makes us copy a hundred thousand WQEs with softirqs off. */
+static void wqe_pull(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_sq *sq = &f->qp->sq;
+	unsigned int i;
+
+	post_many(test);
+	KUNIT_EXPECT_TRUE(test, roe_wqe_pull(f->qp));
+	KUNIT_EXPECT_EQ(test, sq->prod, ROE_WQE_BATCH);
+	KUNIT_EXPECT_TRUE(test, roe_wqe_pull(f->qp));
+	KUNIT_EXPECT_FALSE(test, roe_wqe_pull(f->qp));
+	KUNIT_EXPECT_EQ(test, sq->prod, MANY);
+	KUNIT_EXPECT_FALSE(test, roe_wqe_pull(f->qp));
+	for (i = 0; i < MANY; i++)
+		KUNIT_EXPECT_EQ(test, roe_sq_slot(sq, i)->wr_id, i);
+	forget_many(f->qp);
+}
+
+/* Nor flush them, on the way into ERR and while it is told that there are more. */
+static void wqe_flush(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_qp *qp = f->qp;
+	struct roe_cq *cq = kunit_kzalloc(test, sizeof(*cq), GFP_KERNEL);
+	struct roe_ctx ctx = { };
+	unsigned int i, send = 0, recv = 0;
+	struct ib_wc wc;
+
+	KUNIT_ASSERT_NOT_NULL(test, cq);
+	post_many(test);
+	KUNIT_ASSERT_EQ(test, roe_cq_init_kernel(cq, 2 * MANY), 0);
+	qp->scq = cq;
+	qp->rcq = cq;
+	qp->state = IB_QPS_RTS;
+	roe_complete_error(qp, &ctx);
+	for (i = 1; qp->flush_more && i < 9; i++) {
+		KUNIT_EXPECT_LE(test, cq->wc_prod, 2 * i * ROE_WQE_BATCH);
+		roe_complete_flush(qp, &ctx);
+	}
+	KUNIT_EXPECT_EQ(test, i, 3);
+	KUNIT_EXPECT_EQ(test, cq->wc_prod, 2 * MANY);
+	while (roe_cq_poll(&cq->ib, 1, &wc)) {
+		KUNIT_EXPECT_EQ(test, wc.status, IB_WC_WR_FLUSH_ERR);
+		if (wc.opcode == IB_WC_RECV)
+			recv++;
+		else
+			KUNIT_EXPECT_EQ(test, wc.wr_id, send++);
+	}
+	KUNIT_EXPECT_EQ(test, send, MANY);
+	KUNIT_EXPECT_EQ(test, recv, MANY);
+	roe_cq_exit(cq);
+	forget_many(qp);
+}
+
+struct told {
+	struct task_struct	*by;
+	unsigned int		n;
+};
+
+static void tell(struct ib_event *event, void *context)
+{
+	struct told *told = context;
+
+	told->by = current;
+	told->n++;
+}
+
+/* The handler of a kernel user, who may hold its lock, is never called from below. */
+static void qp_event(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_qp *qp = f->qp;
+	struct told told = { };
+	struct roe_ctx ctx;
+
+	spin_lock_init(&qp->lock);
+	roe_qp_init_events(qp);
+	qp->state = IB_QPS_RESET;
+	qp->ib.event_handler = tell;
+	qp->ib.qp_context = &told;
+	roe_qp_begin(qp, &ctx);
+	ctx.events = BIT(IB_EVENT_QP_FATAL) | BIT(IB_EVENT_COMM_EST);
+	roe_qp_end(qp, &ctx);
+	flush_work(&qp->event_work);
+	KUNIT_EXPECT_EQ(test, told.n, 2);
+	KUNIT_EXPECT_PTR_NE(test, told.by, current);
+}
+
 static struct kunit_case wqe_cases[] = {
 	KUNIT_CASE_PARAM(wqe_send, row_gen_params),
 	KUNIT_CASE(wqe_opcodes),
 	KUNIT_CASE(wqe_recv),
+	KUNIT_CASE(wqe_pull),
+	KUNIT_CASE(wqe_flush),
+	KUNIT_CASE(qp_event),
 	{}
 };
 

@@ -31,6 +31,7 @@
 
 #include <linux/export.h>
 #include <linux/hrtimer.h>
+#include <linux/local_lock.h>
 #include <linux/mm.h>
 #include <linux/skbuff.h>
 #include <net/dst.h>
@@ -76,6 +77,15 @@ roe_compat_hrtimer_setup(struct hrtimer *timer,
 /* 6.17: the default got a name, later it has to be said. */
 #ifndef ROE_HAS_WQ_PERCPU
 #define WQ_PERCPU	0
+#endif
+
+/*
+ * Of PREEMPT_RT: what one CPU has is not its own while softirqs are disabled from 6.18 on,
+ * and the lock for it came with 6.11.
+ */
+#ifndef local_lock_nested_bh
+#define local_lock_nested_bh(lock)	((void)(lock))
+#define local_unlock_nested_bh(lock)	((void)(lock))
 #endif
 
 /* 6.5 took away an argument that was always NULL. */

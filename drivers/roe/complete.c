@@ -139,31 +139,37 @@ static void flush_recv_one(struct roe_qp *qp, struct roe_ctx *ctx, u64 wr_id)
 static void flush_recv(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_resp *resp = &qp->resp;
-	/* a user may refill the ring as fast as we empty it: one lap at most */
-	u32 lap = qp->rq.max_wr + 1;
+	u32 n = 0;
 
 	if (resp->rwqe_valid) {
 		resp->rwqe_valid = false;
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 	}
 	/* what is in an SRQ is for others */
-	while (!qp->srq && lap-- && !qp->overrun && roe_wqe_next_recv(qp, &resp->rwqe)) {
+	while (!qp->srq && !qp->overrun && roe_wqe_next_recv(qp, &resp->rwqe)) {
 		qp->flush_idle = 0;
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
+		if (++n == ROE_WQE_BATCH) {
+			qp->flush_more = true;
+			return;
+		}
 	}
 }
 
 static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
 {
-	u32 lap = qp->sq.mask + 1;
+	u32 n = 0;
 
 	do {
-		roe_wqe_pull(qp);
+		/* what is there already goes first */
+		if (qp->sq.cons == smp_load_acquire(&qp->sq.prod))
+			roe_wqe_pull(qp);
 		/* pairs with the release in post_one(): the WQE is complete */
 		if (qp->sq.cons == smp_load_acquire(&qp->sq.prod))
 			break;
 		roe_requester_retire(qp, ctx, IB_WC_WR_FLUSH_ERR);
-	} while (lap-- && !qp->overrun);
+		qp->flush_more = ++n == ROE_WQE_BATCH;
+	} while (!qp->flush_more && !qp->overrun);
 	qp->sq.next = qp->sq.cons;
 }
 
@@ -173,13 +179,20 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
  * @ctx: takes the notifications owed
  *
  * Called on the way into ERR and again on every later doorbell: WQEs posted in
- * ERR are flushed too.
+ * ERR are flushed too. Not while a QP of this device reads what they send; then
+ * roe_direct_send() calls again. If there are many not all at once, with softirqs off:
+ * then qp->flush_more is set, and the end of this run sees to it that there is another.
  */
 void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx)
 {
+	qp->flush_more = false;
+	if (qp->lent)
+		return;
 	flush_send(qp, ctx);
 	flush_recv(qp, ctx);
 }
+
+ROE_EXPORT_FOR_TEST(roe_complete_flush);
 
 /* What was sent is forgotten, nothing more is. */
 static void stop_sending(struct roe_qp *qp)
@@ -209,6 +222,7 @@ void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx)
 	trace_roe_qp_state(qp, IB_QPS_SQE);
 	WRITE_ONCE(qp->state, IB_QPS_SQE);
 	stop_sending(qp);
+	qp->flush_more = false;
 	flush_send(qp, ctx);
 }
 
@@ -230,7 +244,9 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 	stop_sending(qp);
 	qp->resp.ack_due = false;
 	qp->resp.echo.until = 0;
+	qp->resp.rnr_look = 0;
 	qp->resp.rsrc_pending = 0;
+	qp->resp.flush_nr = 0;
 	roe_early_purge(&qp->resp);
 	roe_complete_flush(qp, ctx);
 }

@@ -79,7 +79,7 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 		return;
 	roe_stat_inc(qp->dev, ROE_STAT_IMPLIED_NAK);
 	roe_requester_lost(qp);
-	if (roe_requester_retry(qp, ctx))
+	if (roe_requester_again(qp, ctx))
 		qp->req.rewound = true;
 }
 

@@ -103,6 +103,7 @@ static bool add_user(struct roe_cq *cq, const struct ib_wc *wc)
 
 	fill_user_wc(roe_ring_next(cq->ring), wc);
 	roe_ring_publish(cq->ring);
+	cq->user_prod++;
 	return true;
 }
 
@@ -265,6 +266,7 @@ static enum hrtimer_restart end_period(struct hrtimer *timer)
 static void init_common(struct roe_cq *cq)
 {
 	spin_lock_init(&cq->lock);
+	mutex_init(&cq->resize_lock);
 	hrtimer_setup(&cq->mod_timer, end_period, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	INIT_WORK(&cq->error_work, raise_error);
 	INIT_WORK(&cq->notify_work, notify_late);
@@ -401,37 +403,61 @@ int roe_cq_destroy(struct ib_cq *ibcq, struct ib_udata *udata)
 	return 0;
 }
 
+/*
+ * Move some to a new ring, from number *@next on, and make it the ring of the CQ once
+ * it has them all. Meanwhile the user polls and completions come: what was polled before
+ * its turn is left out, what is polled after it counts as polled in the new ring.
+ */
+static int move_some(struct roe_cq *cq, struct roe_ring *to, u32 *next)
+{
+	u32 unpolled = user_unpolled(cq), oldest = cq->user_prod - unpolled, n;
+
+	lockdep_assert_held(&cq->lock);
+	if (unpolled > roe_ring_capacity(to))
+		return -EINVAL;
+	if ((s32)(oldest - *next) > 0)
+		*next = oldest;
+	for (n = 0; *next != cq->user_prod && n < ROE_RING_BATCH; n++, ++*next) {
+		memcpy(roe_ring_next(to),
+		       roe_ring_slot(cq->ring, cq->ring->prod - (cq->user_prod - *next)),
+		       sizeof(struct ib_uverbs_wc));
+		roe_ring_publish(to);
+	}
+	if (*next != cq->user_prod)
+		return -EAGAIN;
+	cq->user_cons = (to->prod - unpolled) & to->mask;
+	roe_ring_set_polled(to, cq->user_cons);
+	cq->ring = to;
+	cq->ib.cqe = roe_ring_capacity(to);
+	return 0;
+}
+
 /**
  * roe_cq_swap_ring - move the unpolled completions into a ring of another size
  * @cq: a user's CQ
  * @ring: new and empty
  *
+ * Context: process, may sleep: there may be millions.
  * Return: the old ring, to be destroyed; ERR_PTR(-EINVAL) if @ring is too small.
  */
 struct roe_ring *roe_cq_swap_ring(struct roe_cq *cq, struct roe_ring *ring)
 {
 	struct roe_ring *old;
-	unsigned long flags;
-	u32 i, n;
+	u32 next;
+	int err;
 
-	spin_lock_irqsave(&cq->lock, flags);
+	mutex_lock(&cq->resize_lock);
 	old = cq->ring;
-	n = user_unpolled(cq);
-	if (n > roe_ring_capacity(ring)) {
-		old = ERR_PTR(-EINVAL);
-		goto unlock;
-	}
-	for (i = 0; i < n; i++) {
-		memcpy(roe_ring_next(ring), roe_ring_slot(old, cq->user_cons + i),
-		       sizeof(struct ib_uverbs_wc));
-		roe_ring_publish(ring);
-	}
-	cq->ring = ring;
-	cq->user_cons = 0;
-	cq->ib.cqe = roe_ring_capacity(ring);
-unlock:
-	spin_unlock_irqrestore(&cq->lock, flags);
-	return old;
+	/* not behind the oldest that is there, whatever comes now */
+	next = READ_ONCE(cq->user_prod) - roe_ring_capacity(old);
+	do {
+		spin_lock_irq(&cq->lock);
+		err = move_some(cq, ring, &next);
+		spin_unlock_irq(&cq->lock);
+		cond_resched();
+	} while (err == -EAGAIN);
+	mutex_unlock(&cq->resize_lock);
+	return err ? ERR_PTR(err) : old;
 }
 
 ROE_EXPORT_FOR_TEST(roe_cq_swap_ring);

@@ -9,6 +9,7 @@
 #define ROE_CQ_H
 
 #include <linux/hrtimer.h>
+#include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
@@ -22,12 +23,14 @@ struct roe_cq {
 	struct roe_ring		*ring;	/* user CQ: struct ib_uverbs_wc elements */
 	struct ib_wc		*wc;	/* kernel CQ: array of wc_mask + 1 */
 	u32			wc_mask, wc_prod, wc_cons;
+	u32			user_prod;	/* completions ever added for the user */
 	u32			user_cons;	/* last plausible consumer of the user */
 	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not */
 	bool			overrun;	/* CQ error: nothing is added any more */
 	u16			mod_count;	/* moderation: completions ... */
 	u16			mod_period;	/* ... or us that an event may wait */
 	u32			held;		/* completions that an event waits for */
+	struct mutex		resize_lock;	/* one roe_cq_swap_ring() at a time */
 	struct hrtimer		mod_timer;	/* softirq */
 	struct work_struct	error_work;	/* raises IB_EVENT_CQ_ERR once */
 	struct work_struct	notify_work;	/* calls a kernel user's handler */

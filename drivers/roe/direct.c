@@ -10,9 +10,13 @@
  *   keeps the order of bursts, as it does on the way to the network.
  *   Memory: descriptors point into MRs of the sender and are used before its RCU
  *   read-side section ends, for which dereg and destroy wait.
+ *   WQEs: an inline payload lies in the SQ, any other is the user's again once its
+ *   WQE is flushed. So nothing is while the QP is lent: that waits for the end of the
+ *   burst, and so does RESET.
  *   Depth: the receiver answers at once, one level down; the sender's tx_busy
  *   ends it there. Any deeper chain (QPs that name each other in a ring,
- *   handlers that post) finds no burst left and goes on in a worker.
+ *   handlers that post; others on this CPU, with PREEMPT_RT) finds no burst left
+ *   and goes on in a worker.
  *   Order: between a packet on the way through the network and one that takes no
  *   time there would be none. Requests therefore change to the direct way only
  *   where they overtake nothing (roe_requester_at_una()), and answers take the
@@ -30,7 +34,7 @@
 #define DEPTH	2
 
 static struct roe_txb __percpu *txbs[DEPTH];	/* softirqs disabled while in use */
-static DEFINE_PER_CPU(unsigned int, depth);
+static DEFINE_PER_CPU(bool [DEPTH], busy);
 
 int roe_direct_init(void)
 {
@@ -124,6 +128,17 @@ struct roe_qp *roe_direct_peer(struct roe_qp *qp, struct roe_ctx *ctx)
 	return roe_direct_way(qp, ctx, peer) ? peer : NULL;
 }
 
+/* A burst of this CPU that nobody uses. Returns its number, DEPTH: there is none. */
+static unsigned int take_burst(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < DEPTH; i++)
+		if (!this_cpu_xchg(busy[i], true))
+			break;
+	return i;
+}
+
 static u32 payload(const struct roe_txb *txb)
 {
 	unsigned int i;
@@ -145,25 +160,29 @@ static u32 payload(const struct roe_txb *txb)
 bool roe_direct_send(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_qp *peer)
 	__must_hold(&qp->lock)
 {
-	unsigned int level = __this_cpu_read(depth);
+	unsigned int nr = take_burst();
 	struct roe_txb *txb;
 	bool more;
 
-	if (level == DEPTH)
+	if (nr == DEPTH)
 		return true;
-	txb = this_cpu_ptr(txbs[level]);
+	txb = this_cpu_ptr(txbs[nr]);
 	txb->direct = true;
 	txb->fresh = roe_requester_at_una(qp);
 	more = roe_qp_emit(qp, ctx, txb);
 	if (!txb->n)
-		return more;
+		goto out;
 	roe_stat_add(qp->dev, ROE_STAT_DIRECT_PKTS, txb->n);
 	roe_stat_add(qp->dev, ROE_STAT_DIRECT_BYTES, payload(txb));
+	qp->lent = true;
 	spin_unlock(&qp->lock);
-	__this_cpu_write(depth, level + 1);
 	roe_qp_deliver(peer, txb);
-	__this_cpu_write(depth, level);
 	roe_txb_reset(txb);
 	spin_lock(&qp->lock);
+	qp->lent = false;
+	if (qp->state == IB_QPS_ERR)
+		roe_complete_flush(qp, ctx);
+out:
+	this_cpu_write(busy[nr], false);
 	return more;
 }

@@ -18,6 +18,9 @@
 
 struct roe_path;
 
+/* BTH and ICRC: the least that a packet is. */
+#define ROE_PKT_MIN	(sizeof(struct roe_bth) + ROE_ICRC_LEN)
+
 /* IP and UDP header of one packet, final but for what the ICRC masks. */
 struct roe_frame_head {
 	union {

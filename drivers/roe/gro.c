@@ -13,7 +13,7 @@
 #include <linux/skbuff.h>
 #include <net/gro.h>
 #include <net/ipv6.h>
-#include <roe/wire.h>
+#include "frame.h"
 #include "net.h"
 
 /* Packets of a list: what receive.c takes at once. */
@@ -48,11 +48,20 @@ static bool to_us(const struct sock *sk, const struct sk_buff *p, const struct s
 	return roe_net_owner(sock_net(sk), &daddr, skb->dev);
 }
 
+/* Nothing of ours is so short, and a head that is none would take the list with it. */
+static bool long_enough(const struct sk_buff *p, const struct sk_buff *skb)
+{
+	u32 min = skb_gro_offset(skb) + ROE_PKT_MIN;
+
+	return p->len >= min && skb->len >= min;
+}
+
 /* What IP compared: TTL, TOS and the like differ, or it is a fragment. */
 static bool may_join(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
 {
 	return !NAPI_GRO_CB(p)->flush && !NAPI_GRO_CB(skb)->flush && !skb_has_frag_list(skb) &&
 	       NAPI_GRO_CB(p)->count < LIST_MAX && p->len + skb->len <= U16_MAX &&
+	       long_enough(p, skb) &&
 	       (NAPI_GRO_CB(p)->count > 1 || to_us(sk, p, skb));
 }
 

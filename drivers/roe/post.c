@@ -57,10 +57,19 @@ static bool may_post(const struct roe_qp *qp)
 	}
 }
 
+/*
+ * Enabling softirqs is not allowed there: completion handlers may want a lock that the
+ * caller holds. With PREEMPT_RT a lock leaves interrupts on, but is an RCU section.
+ */
+static bool softirqs_stay_off(void)
+{
+	return irqs_disabled() || in_hardirq() ||
+	       (IS_ENABLED(CONFIG_PREEMPT_RT) && !in_softirq() && rcu_preempt_depth());
+}
+
 static void kick(struct roe_qp *qp)
 {
-	/* enabling softirqs is not allowed there */
-	if (irqs_disabled() || in_hardirq())
+	if (softirqs_stay_off())
 		roe_qp_defer(qp);
 	else
 		roe_qp_doorbell(qp);

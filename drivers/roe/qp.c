@@ -35,7 +35,8 @@ static DEFINE_XARRAY_FLAGS(qpns, XA_FLAGS_ALLOC);
 static u32 qpn_next;
 static struct workqueue_struct *qp_wq;
 static struct workqueue_struct *order_wq;	/* runs on the CPU that it is told */
-static struct roe_txb __percpu *txbs;	/* softirqs disabled while in use */
+static struct roe_txb __percpu *txbs;	/* softirqs disabled while in use, and txb_lock held */
+static DEFINE_PER_CPU(local_lock_t, txb_lock) = INIT_LOCAL_LOCK(txb_lock);
 static DEFINE_PER_CPU(struct roe_pace, paces);
 
 /* Bursts that one call sends; the worker does the rest. */
@@ -188,15 +189,18 @@ static unsigned int build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff
 static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	__must_hold(&qp->lock)
 {
-	struct roe_txb *txb = this_cpu_ptr(txbs);
 	struct sk_buff_head skbs;
+	struct roe_txb *txb;
 	unsigned int lost;
 	bool more;
 
 	__skb_queue_head_init(&skbs);
+	local_lock_nested_bh(&txb_lock);
+	txb = this_cpu_ptr(txbs);
 	txb->later = true;
 	more = roe_qp_emit(qp, ctx, txb);
 	lost = build(qp, txb, &skbs);
+	local_unlock_nested_bh(&txb_lock);
 	if (!skb_queue_empty(&skbs)) {
 		spin_unlock(&qp->lock);
 		lost += roe_xmit_send(qp->dev, &skbs);
@@ -241,10 +245,15 @@ static bool sends_elsewhere(struct roe_qp *qp)
 /*
  * Softirqs on; what they had to receive then has been received, unless it was too
  * much. With preemption off, so that it is the same CPU; its backlog is that of all
- * QPs, so tx_cpu may as well be of a later burst than ours.
+ * QPs, so tx_cpu may as well be of a later burst than ours. Softirqs of PREEMPT_RT need
+ * preemption, and one may be under way below us: nobody knows when the backlog is empty.
  */
 static void enable_softirqs(struct roe_qp *qp)
 {
+	if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		local_bh_enable();
+		return;
+	}
 	preempt_disable();
 	local_bh_enable();
 	if (qp->type != IB_QPT_RC && !in_softirq() &&
@@ -303,7 +312,7 @@ static void arm_timer(struct roe_qp *qp)
 	hrtimer_start(&qp->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_SOFT);
 }
 
-static void deliver_events(struct roe_qp *qp, u32 events)
+static void call_event_handler(struct roe_qp *qp, u32 events)
 {
 	struct ib_event ev = { .device = qp->ib.device, .element.qp = &qp->ib };
 	unsigned long bits = events;
@@ -314,6 +323,44 @@ static void deliver_events(struct roe_qp *qp, u32 events)
 		if (qp->ib.event_handler)
 			qp->ib.event_handler(&ev, qp->ib.qp_context);
 	}
+}
+
+static void deliver_late(struct work_struct *work)
+{
+	struct roe_qp *qp = container_of(work, struct roe_qp, event_work);
+
+	call_event_handler(qp, atomic_xchg(&qp->events, 0));
+}
+
+/**
+ * roe_qp_init_events() - prepare to tell a kernel user of events
+ * @qp: zeroed
+ */
+void roe_qp_init_events(struct roe_qp *qp)
+{
+	INIT_WORK(&qp->event_work, deliver_late);
+}
+
+ROE_EXPORT_FOR_TEST(roe_qp_init_events);
+
+/*
+ * A kernel user may be inside of a post, with a lock held that its handler takes, and
+ * its handler may sleep. That of processes does neither.
+ */
+static void deliver_events(struct roe_qp *qp, u32 events)
+{
+	if (qp->user) {
+		call_event_handler(qp, events);
+		return;
+	}
+	atomic_or(events, &qp->events);
+	roe_notify_queue(&qp->event_work);
+}
+
+/* Is the flush of what was posted still under way? */
+static bool flushes(const struct roe_qp *qp)
+{
+	return qp->flush_more && (qp->state == IB_QPS_ERR || qp->state == IB_QPS_SQE);
 }
 
 /* Under the lock: engines, transmission, timer; then drop it and deliver. */
@@ -330,6 +377,7 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_complete_error(qp, ctx);
 	check_drained(qp, ctx);
 	arm_timer(qp);
+	more |= flushes(qp);
 	if (qp->state == IB_QPS_ERR && qp->rq.ring)
 		queue_delayed_work(qp_wq, &qp->flush_work, FLUSH_INTERVAL << qp->flush_idle);
 	spin_unlock(&qp->lock);
@@ -358,6 +406,8 @@ void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx)
 	begin(qp, ctx);
 }
 
+ROE_EXPORT_FOR_TEST(roe_qp_begin);
+
 void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
 	__releases(&qp->lock) __releases(RCU)
 {
@@ -367,13 +417,18 @@ void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
 	local_bh_enable();
 }
 
-/* Copy in what is new: did a process post something that takes one packet? */
-static bool pull(struct roe_qp *qp)
+ROE_EXPORT_FOR_TEST(roe_qp_end);
+
+/*
+ * Copy in what is new: did a process post something that takes one packet? @more: and
+ * there is more than is copied at a time.
+ */
+static bool pull(struct roe_qp *qp, bool *more)
 {
 	u32 from = qp->sq.prod;
 
-	roe_wqe_pull(qp);
-	return qp->user && qp->sq.prod != from &&
+	*more = roe_wqe_pull(qp);
+	return qp->user && !*more && qp->sq.prod != from &&
 	       roe_sq_slot(&qp->sq, qp->sq.prod - 1)->length <= qp->mtu;
 }
 
@@ -408,7 +463,7 @@ static void learn(struct roe_qp *qp, u64 begin)
  */
 static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 {
-	bool small = false;
+	bool small = false, left = false;
 	struct roe_ctx ctx;
 	int err = 0;
 
@@ -431,11 +486,11 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 		roe_complete_flush(qp, &ctx);
 		break;
 	default:
-		small = pull(qp) && rung;
+		small = pull(qp, &left) && rung;
 		ctx.hold = small && hold(qp, &ctx);
 		break;
 	}
-	*more = finish(qp, &ctx);
+	*more = finish(qp, &ctx) || left;
 	rcu_read_unlock();
 	enable_softirqs(qp);
 	if (small && !ctx.hold)
@@ -506,7 +561,27 @@ static void flush_late(struct work_struct *work)
 
 	/* the flush of this look sets it back if there was anything */
 	qp->flush_idle = min(qp->flush_idle + 1, FLUSH_IDLE_MAX);
-	ring_doorbell(qp, &more, false);
+	if (!ring_doorbell(qp, &more, false) && more)
+		queue_work(qp_wq, &qp->work);
+}
+
+/**
+ * roe_qp_flushed() - wait until what was posted is flushed
+ * @qp: in any state; nothing to do but in ERR and SQE
+ *
+ * A process may post as fast as that: what it had posted before is flushed at least.
+ * Process context, may sleep.
+ */
+void roe_qp_flushed(struct roe_qp *qp)
+{
+	u32 n = max(qp->sq.mask, qp->rq.mask) / ROE_WQE_BATCH + 1;
+	bool more = READ_ONCE(qp->flush_more);
+
+	for (; more && n; n--) {
+		if (ring_doorbell(qp, &more, false))
+			break;
+		cond_resched();
+	}
 }
 
 /**
@@ -520,6 +595,7 @@ void roe_qp_settle(struct roe_qp *qp)
 {
 	struct roe_ctx ctx;
 
+	roe_qp_flushed(qp);
 	roe_relay_part(qp);
 	/* the lock in any case: the completion of that message may be seen before its run ends */
 	roe_qp_begin(qp, &ctx);
@@ -677,6 +753,7 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	qp->attr.port_num = 1;
 	qp->attr.path_mig_state = IB_MIG_MIGRATED;
 	INIT_WORK(&qp->work, work);
+	roe_qp_init_events(qp);
 	qp->tx_cpu = ROE_TX_ANYWHERE;
 	INIT_DELAYED_WORK(&qp->flush_work, flush_late);
 	hrtimer_setup(&qp->timer, timer_fn, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
@@ -753,6 +830,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 	hrtimer_cancel(&qp->timer);
 	cancel_delayed_work_sync(&qp->flush_work);
 	cancel_work_sync(&qp->work);
+	cancel_work_sync(&qp->event_work);
 	rdma_destroy_ah_attr(&qp->attr.ah_attr);
 	roe_path_destroy(&qp->path);
 	free_queues(qp);

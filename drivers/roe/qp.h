@@ -86,6 +86,9 @@ struct roe_swqe {
 	struct roe_sge		sge[];
 };
 
+/* Most WQEs of a queue that are copied or flushed under one hold of qp->lock. */
+#define ROE_WQE_BATCH	256
+
 /* Private send queue: slots in ring order; indices count without wrapping. */
 struct roe_sq {
 	void			*slots;		/* kvzalloc, (mask + 1) << log2 */
@@ -94,6 +97,7 @@ struct roe_sq {
 	u32			prod;		/* posted; post_lock or qp->lock */
 	u32			next;		/* first not completely sent; qp->lock */
 	u32			cons;		/* oldest not retired; qp->lock */
+	u32			pulled;		/* ring index behind what was copied in */
 	spinlock_t		post_lock;	/* kernel users */
 	struct roe_ring		*ring;		/* user QPs */
 };
@@ -143,6 +147,7 @@ struct roe_req {
 	bool	direct;		/* requests go to the peer without a network */
 	bool	rewound;	/* went back for una already; no progress since */
 	bool	told;		/* ... as a NAK 0x60 or RNR NAK had said */
+	bool	early;		/* ... by the early deadline */
 	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
 	u64	early_deadline;	/* ns, 0: none; adaptive, counts nothing */
 	u64	rnr_deadline;	/* ns, 0: none; without rnr_wait: no memory before */
@@ -157,7 +162,7 @@ enum roe_rsrc_kind {
 	ROE_RSRC_NONE,
 	ROE_RSRC_READ,
 	ROE_RSRC_ATOMIC,
-	ROE_RSRC_EMPTY,		/* FLUSH, ATOMIC_WRITE: a READ response without data */
+	ROE_RSRC_EMPTY,		/* ATOMIC_WRITE: a READ response without data */
 };
 
 /* One request with such a response: kept for replay until max_dest_rd_atomic later ones. */
@@ -174,6 +179,19 @@ struct roe_rsrc {
 	u32	len;		/* bytes, whole request */
 	u32	msn;
 	u64	orig;		/* ATOMIC: value before */
+};
+
+/* FLUSHes that wait for their answer: as many as come at once. */
+#define ROE_FLUSHES	64
+
+/*
+ * The answer to a FLUSH. It has no slot of those above: not all peers count FLUSHes
+ * (rdma_rxe does not), and those a READ's would not be kept for long enough. Nor need it
+ * be kept, for a FLUSH may be done twice.
+ */
+struct roe_flush {
+	u32	psn;
+	u32	msn;
 };
 
 /* Does the process answer each message (echo.c)? Under qp->lock. */
@@ -195,7 +213,9 @@ struct roe_resp {
 	bool	fatal;		/* refused for good: ERR once the NAK has left */
 	bool	direct;		/* requests came so; the answers take the same way */
 	struct roe_echo	echo;
-	u8	nak_state;	/* syndrome of the NAK sent for ePSN, 0: none */
+	u8	nak_state;	/* syndrome of the NAK for ePSN, sent or waiting; 0: none */
+	u64	rnr_look;	/* ns: is a receive WQE there now? 0: the RNR NAK has left */
+	u64	rnr_until;	/* ns: if not by then, it leaves */
 	u32	in_msg;		/* 0, ROE_F_SEND or ROE_F_WRITE: message open */
 	bool	rwqe_valid;
 	u32	rkey;		/* WRITE in progress */
@@ -205,6 +225,8 @@ struct roe_resp {
 	u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
 	u32	rsrc_nr;	/* slots = max_dest_rd_atomic, may be 0 */
 	u32	rsrc_pending;	/* slots with responses to send */
+	u32	flush_nr;	/* FLUSHes to answer */
+	u32	done_psn;	/* of the last SEND or WRITE executed */
 	bool	stalled;	/* ... of which the next waits for a page */
 	bool	cnp_due;	/* a packet came marked: tell the peer */
 	u64	cnp_after;	/* ... again not before this, ns */
@@ -212,6 +234,7 @@ struct roe_resp {
 	struct roe_fault fault;
 	struct roe_rsrc	*rsrc;
 	struct roe_rwqe	rwqe;	/* current one, copied */
+	struct roe_flush flush[ROE_FLUSHES];	/* in no order */
 	struct roe_early **early;	/* came before their turn, by PSN; NULL: none yet */
 	u32	early_nr;
 };
@@ -219,7 +242,7 @@ struct roe_resp {
 /* Something is owed to the peer and may leave. */
 static inline bool roe_resp_owes(const struct roe_resp *resp)
 {
-	return resp->rsrc_pending || (resp->ack_due && !resp->echo.until);
+	return resp->rsrc_pending || resp->flush_nr || (resp->ack_due && !resp->echo.until);
 }
 
 #define ROE_TX_ANYWHERE		(-1)	/* nothing that was sent waits on this host */
@@ -230,6 +253,7 @@ struct roe_qp {
 	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
 	enum ib_qp_type		type;
 	bool			tx_busy, tx_again;
+	bool			lent;		/* a QP reads messages of the SQ (direct.c) */
 	int			tx_cpu;		/* UC, UD: where sent packets may wait; qp.c */
 	bool			comm_est;	/* first packet in RTR was reported */
 	bool			sqd_notify;	/* en_sqd_async_notify */
@@ -261,8 +285,11 @@ struct roe_qp {
 	struct hrtimer		timer;		/* softirq */
 	u64			timer_at;	/* ns for which it is armed, 0: not */
 	struct work_struct	work;		/* rest of a burst; posts with IRQs off */
+	struct work_struct	event_work;	/* tells a kernel user of @events */
+	atomic_t		events;		/* bit per enum ib_event_type */
 	struct delayed_work	flush_work;	/* user receives posted in ERR */
 	unsigned int		flush_idle;	/* looks in a row that found none */
+	bool			flush_more;	/* ERR, SQE: what was posted is not all flushed */
 };
 
 /*

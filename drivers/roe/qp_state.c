@@ -4,6 +4,7 @@
  * (IBTA 10.3, wire.md section 5). The core's table (ib_modify_qp_is_ok) says
  * which attributes belong to a transition; here are their values and effects.
  */
+#include <linux/delay.h>
 #include <linux/slab.h>
 #include <net/inet_ecn.h>
 #include "ah.h"
@@ -151,6 +152,7 @@ static void enter_reset(struct roe_qp *qp)
 	sq->next = sq->prod;
 	roe_rq_discard(&qp->rq);
 	qp->overrun = false;
+	qp->flush_more = false;
 	qp->comm_est = false;
 	qp->sq_drained = false;
 }
@@ -190,30 +192,49 @@ static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_att
 	WRITE_ONCE(qp->state, next);
 }
 
-/*
- * Slots for READ and ATOMIC requests of the peer; the old ones go with the
- * array, which is right in INIT to RTR and in a drained SQD alike.
- */
+/* Slots for READ and ATOMIC requests of the peer. */
 static int alloc_slots(const struct ib_qp_attr *attr, int mask, struct roe_rsrc **rsrc)
 {
 	*rsrc = NULL;
 	if (!(mask & IB_QP_MAX_DEST_RD_ATOMIC) || !attr->max_dest_rd_atomic)
 		return 0;
-	*rsrc = kcalloc(attr->max_dest_rd_atomic, sizeof(**rsrc), GFP_KERNEL);
+	*rsrc = kcalloc(attr->max_dest_rd_atomic, sizeof(**rsrc), GFP_KERNEL_ACCOUNT);
 	return *rsrc ? 0 : -ENOMEM;
 }
 
-/* Returns the array to free once the lock is dropped. */
+/*
+ * The youngest go over: that the SQ is drained says nothing about the requests of the
+ * peer, who may ask for their answers again. Returns the array to free once the lock is
+ * dropped.
+ */
 static struct roe_rsrc *swap_slots(struct roe_qp *qp, const struct ib_qp_attr *attr,
 				   struct roe_rsrc *rsrc)
 {
-	struct roe_rsrc *old = qp->resp.rsrc;
+	struct roe_resp *resp = &qp->resp;
+	u32 nr = attr->max_dest_rd_atomic, n = min(nr, resp->rsrc_nr), i;
+	struct roe_rsrc *old = resp->rsrc;
 
-	qp->resp.rsrc = rsrc;
-	qp->resp.rsrc_nr = attr->max_dest_rd_atomic;
-	qp->resp.rsrc_head = 0;
-	qp->resp.rsrc_pending = 0;
+	resp->rsrc_pending = 0;
+	for (i = 0; i < n; i++) {
+		rsrc[i] = old[(resp->rsrc_head + resp->rsrc_nr - n + i) % resp->rsrc_nr];
+		resp->rsrc_pending += rsrc[i].pending;
+	}
+	resp->rsrc = rsrc;
+	resp->rsrc_nr = nr;
+	resp->rsrc_head = n == nr ? 0 : n;
 	return old;
+}
+
+/* RESET takes the SQ from a QP that reads it (direct.c): not before the end of that burst. */
+static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_attr *attr,
+			 int mask)
+{
+	roe_qp_begin(qp, ctx);
+	while ((mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RESET && qp->lent) {
+		roe_qp_end(qp, ctx);
+		usleep_range(10, 20);
+		roe_qp_begin(qp, ctx);
+	}
 }
 
 /**
@@ -245,7 +266,7 @@ int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (err)
 		return err;
 	roe_qp_settle(qp);
-	roe_qp_begin(qp, &ctx);
+	begin_change(qp, &ctx, attr, mask);
 	cur = mask & IB_QP_CUR_STATE ? attr->cur_qp_state : qp->state;
 	next = mask & IB_QP_STATE ? attr->qp_state : cur;
 	err = cur != qp->state ? -EINVAL : check(qp, attr, mask, cur, next);
@@ -256,6 +277,7 @@ int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		enter(qp, &ctx, attr, mask, next);
 	}
 	roe_qp_end(qp, &ctx);
+	roe_qp_flushed(qp);
 	kfree(rsrc);
 	return err;
 }

@@ -29,10 +29,12 @@
 
 /*
  * Packets of one QP, in order. Its owner is whoever has softirqs disabled on
- * this CPU; empty whenever the QP runs, because sending may, by way of tc or a
- * tunnel, come back here.
+ * this CPU, and of several with PREEMPT_RT one; empty whenever the QP runs,
+ * because sending may, by way of tc or a tunnel, come back here.
  */
 struct batch {
+	local_lock_t		lock;		/* PREEMPT_RT */
+	struct task_struct	*owner;		/* of @lock, compared only */
 	unsigned int		n;
 	bool			bounced;	/* the last one uses @bounce */
 	bool			busy;		/* members of a group take turns with it */
@@ -56,8 +58,14 @@ struct flow {
 
 int roe_receive_init(void)
 {
+	int cpu;
+
 	batches = alloc_percpu(struct batch);
-	return batches ? 0 : -ENOMEM;
+	if (!batches)
+		return -ENOMEM;
+	for_each_possible_cpu(cpu)
+		local_lock_init(&per_cpu_ptr(batches, cpu)->lock);
+	return 0;
 }
 
 void roe_receive_exit(void)
@@ -358,13 +366,56 @@ static void receive(struct flow *flow, struct roe_segs *segs, struct batch *batc
 	deliver(flow, batch);
 }
 
+/*
+ * The packets of a list have nothing in common but the way: go on to the first one that
+ * is ours. Who cuts the list up behind us would give the others new IPv4 IDs, which the
+ * ICRC covers.
+ */
+static bool skip_foreign(struct flow *flow, struct roe_segs *segs)
+{
+	unsigned int skipped = 1;
+
+	while (segs->list && roe_segs_next(segs)) {
+		u32 qpn = dest_qpn(segs);
+
+		if (qpn != flow->qpn) {
+			flow->qpn = qpn;
+			flow->qp = find_qp(flow, qpn);
+		}
+		if (flow->qp) {
+			roe_stat_add(roe_net_device(flow->net, flow->skb->dev),
+				     ROE_STAT_RX_NO_QP, skipped);
+			return true;
+		}
+		skipped++;
+	}
+	return false;
+}
+
+/* Returns whether it was ours not yet, and has to be given back. */
+static bool take_batch(struct batch *batch)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT) || READ_ONCE(batch->owner) == current)
+		return false;
+	local_lock_nested_bh(&batches->lock);
+	WRITE_ONCE(batch->owner, current);
+	return true;
+}
+
+static void give_batch(struct batch *batch)
+{
+	WRITE_ONCE(batch->owner, NULL);
+	local_unlock_nested_bh(&batches->lock);
+}
+
 /**
  * roe_receive_skb() - prove what came as one skb and give it to its QPs
  * @net: namespace in which it was received
  * @skb: UDP to port 4791, skb->data at the network header; GSO or not
  *
  * Softirqs disabled, RCU read-side section. The first packet decides what the
- * skb is: an address belongs to one device, so what follows is of the same.
+ * skb is: an address belongs to one device, so what follows is of the same. But in a
+ * list it may be for a QP that is no more.
  *
  * Return: what it was. The caller keeps the skb in any case.
  */
@@ -373,6 +424,7 @@ enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 	struct flow flow = { .net = net, .skb = skb };
 	struct batch *batch = this_cpu_ptr(batches);
 	struct roe_segs segs;
+	bool taken;
 
 	if (!roe_segs_begin(&segs, skb) || !roe_segs_next(&segs) ||
 	    segs.len < sizeof(struct roe_bth))
@@ -380,12 +432,15 @@ enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 	read_addresses(&flow, &segs.head);
 	flow.qpn = dest_qpn(&segs);
 	flow.qp = find_qp(&flow, flow.qpn);
-	if (!flow.qp)
+	if (!flow.qp && !skip_foreign(&flow, &segs))
 		return ROE_RX_FOREIGN;
+	taken = take_batch(batch);
 	/* Sent by one member of a group, back before the next had its turn: lost. */
 	if (batch->busy)
 		roe_stat_inc(flow.qp->dev, ROE_STAT_RX_DROP);
 	else
 		receive(&flow, &segs, batch);
+	if (taken)
+		give_batch(batch);
 	return ROE_RX_TAKEN;
 }

@@ -20,7 +20,7 @@
  *   anyone else wants to run there, if nothing comes for a while, or if no more than
  *   one message comes at a time: then the process waits for each of them and is
  *   served best in its own system call. Each attempt in vain doubles the number of
- *   doorbells before the next one.
+ *   doorbells before the next one, and time halves it again.
  *
  * Contexts and order
  *   A relay is a work item per posting CPU, bound to another CPU; process context.
@@ -51,6 +51,8 @@
 #define NEED_MAX	8192
 /* ... if the relay only came too late, which depends on who else is there */
 #define NEED_LATE	512
+/* What was learnt is half forgotten after so long: it may be about another process. */
+#define FORGET_NS	NSEC_PER_SEC
 /* In a stream a doorbell takes at least so many times as long as the pause before it. */
 #define STREAM_RATIO	2
 /* One that does not makes good for so many that did. */
@@ -85,6 +87,17 @@ struct tally {
 static struct relay __percpu *relays;	/* by the CPU that posts */
 static struct workqueue_struct *relay_wq;
 
+static void forget(struct roe_poster *poster, u64 now)
+{
+	u32 need = READ_ONCE(poster->need);
+
+	if (now < poster->forget)
+		return;
+	if (poster->forget && need > NEED_MIN)
+		WRITE_ONCE(poster->need, need / 2);
+	poster->forget = now + FORGET_NS;
+}
+
 /**
  * roe_poster_streams() - does this process post faster than its doorbells send?
  * @poster: of the CPU
@@ -98,6 +111,7 @@ bool roe_poster_streams(struct roe_poster *poster, u64 begin, u64 end)
 	u64 before = poster->end;
 
 	poster->end = end;
+	forget(poster, end);
 	if (before && (s64)(begin - before) * STREAM_RATIO > (s64)(end - begin)) {
 		poster->streak -= min(poster->streak, STREAM_BREAK);
 		return false;
@@ -120,8 +134,9 @@ void roe_poster_learn(struct roe_poster *poster, u32 messages, u32 sweeps)
 {
 	u32 need = READ_ONCE(poster->need);
 
-	if (messages >= GOOD_MESSAGES && messages >= 2 * sweeps)
-		need = NEED_MIN;
+	if (messages && messages >= 2 * sweeps)
+		/* fewer: somebody else wanted that processor, or the stream has ended */
+		need = messages >= GOOD_MESSAGES ? NEED_MIN : need;
 	else if (messages || need < NEED_LATE)
 		need = clamp_t(u32, need * 2, NEED_MIN, NEED_MAX);
 	WRITE_ONCE(poster->need, need);
@@ -161,7 +176,14 @@ static void ask(struct relay *relay, struct roe_qp *qp, unsigned int from)
 	    cmpxchg(&link->state, ROE_RELAY_OFF, ROE_RELAY_ASKED) != ROE_RELAY_OFF)
 		return;
 	llist_add(&link->asked, &relay->asked);
-	queue_work_on(cpu, relay_wq, &relay->work);
+	/*
+	 * One that runs looks there itself: queueing its work would wake another worker on
+	 * its processor, for whom it would leave. The list before the look: pairs with the
+	 * barrier in run().
+	 */
+	smp_mb();
+	if (!READ_ONCE(relay->active))
+		queue_work_on(cpu, relay_wq, &relay->work);
 }
 
 /**
@@ -277,15 +299,36 @@ static void join(struct relay *relay, struct list_head *qps, struct tally *tally
 	}
 }
 
-/* Send what is new in a ring. Returns the number of messages. */
-static u32 look(struct roe_qp *qp)
+/**
+ * roe_relay_news() - messages posted since the last look
+ * @qp: of a relay
+ *
+ * Context: the relay; no lock.
+ * Return: their number; 0 only if none is left in the ring.
+ */
+u32 roe_relay_news(struct roe_qp *qp)
 {
+	/* before the ring index: what is posted in between is no lap */
+	u32 pulled = smp_load_acquire(&qp->sq.pulled);
 	u32 posted = roe_ring_posted(qp->sq.ring);
 	u32 n = (posted - qp->relay.seen) & qp->sq.ring->mask;
 
+	qp->relay.seen = posted;
+	/* a whole lap: the last look brought more than it had seen, and that is done already */
+	if (!n && posted != pulled)
+		return qp->sq.ring->mask + 1;
+	return n;
+}
+
+ROE_EXPORT_FOR_TEST(roe_relay_news);
+
+/* Send what is new in a ring. Returns the number of messages. */
+static u32 look(struct roe_qp *qp)
+{
+	u32 n = roe_relay_news(qp);
+
 	if (!n)
 		return 0;
-	qp->relay.seen = posted;
 	roe_stat_add(qp->dev, ROE_STAT_RELAYED, n);
 	roe_qp_poll(qp);
 	return n;
@@ -359,9 +402,12 @@ static void run(struct work_struct *work)
 		cond_resched();
 	} while (stay);
 	WRITE_ONCE(relay->active, false);
+	/* before the last look for who has asked: pairs with the barrier in ask() */
+	smp_mb();
+	join(relay, &qps, &tally, false);
 	list_for_each_entry_safe(qp, next, &qps, relay.node)
 		leave(qp);
-	/* who asked while it ran was taken then, and the work queued for nothing */
+	/* the work may have been queued for one who was sent away by the run before */
 	if (tally.qps)
 		roe_poster_learn(&relay->poster, tally.messages, tally.sweeps);
 	/* somebody was there: another one is asked the next time */

@@ -31,12 +31,14 @@ struct roe_poster {
 	u64	end;		/* ns, of its last doorbell; 0: not known */
 	u32	streak;		/* doorbells that took most of its time, net of others */
 	u32	need;		/* so many are a stream */
+	u64	forget;		/* ns: half of need at the next doorbell after it; 0: never rang */
 };
 
 bool roe_poster_streams(struct roe_poster *poster, u64 begin, u64 end);
 void roe_poster_learn(struct roe_poster *poster, u32 messages, u32 sweeps);
 
 bool roe_relay_has(struct roe_qp *qp);
+u32 roe_relay_news(struct roe_qp *qp);
 void roe_relay_notice(struct roe_qp *qp, u64 begin, u64 end);
 void roe_relay_held(u64 now);
 void roe_relay_part(struct roe_qp *qp);

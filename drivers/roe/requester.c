@@ -191,6 +191,25 @@ bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
 	return true;
 }
 
+/**
+ * roe_requester_again() - an answer says that something was lost
+ * @qp: NAK 0x60 or implied NAK
+ * @ctx: takes notifications
+ *
+ * What the early deadline sends again counts nothing, so neither does an answer to that:
+ * where small packets arrive and large ones do not, all retries would be gone within
+ * milliseconds. The Local ACK Timeout runs on and counts.
+ *
+ * Return: as roe_requester_retry().
+ */
+bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	if (!qp->req.early || !qp->req.ack_deadline)
+		return roe_requester_retry(qp, ctx);
+	roe_requester_rewind(qp);
+	return true;
+}
+
 /* How many packets to send into a gap before the next answer; 0: no limit. */
 static u32 next_probe(struct roe_req *req)
 {
@@ -219,13 +238,15 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_requester_lost(qp);
 		req->recover = req->max_psn;
 	}
-	if (!roe_requester_retry(qp, ctx))
+	if (!roe_requester_again(qp, ctx))
 		return;
 	if (probe && roe_psn_diff(req->max_psn, req->una) > (s32)probe) {
 		req->probe = probe;
 		req->probe_end = roe_psn_add(req->una, probe);
 	}
 }
+
+ROE_EXPORT_FOR_TEST(roe_requester_gap);
 
 /**
  * roe_requester_probed() - an ACK, nothing else, after a gap
@@ -281,14 +302,17 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->rnr_retry = qp->attr.rnr_retry;
 	req->rewound = false;
 	req->told = false;
+	req->early = false;
 	widen(qp);
 	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
 		req->probe = 0;
 		req->probe_misses = 0;
 	}
-	/* or it would be ahead of una again 2^23 packets after the last READ */
+	/* or they would be ahead of una again 2^23 packets after the last READ, the last gap */
 	if (roe_psn_diff(req->una, req->win_psn) > 0)
 		req->win_psn = req->una;
+	if (roe_psn_diff(req->una, req->recover) > 0)
+		req->recover = req->una;
 	roe_timer_sample(qp, ctx->now, req->una);
 	if (qp->sq.next == qp->sq.cons && roe_psn_diff(req->una, req->wqe_psn) > 0)
 		req->wqe_psn = req->una;

@@ -25,8 +25,8 @@ struct verdict {
 
 #define ACCEPT		((struct verdict){ 0 })
 #define REFUSE(s, wc)	((struct verdict){ ROE_NAK_##s, IB_WC_##wc })
-/* As if the packet had been lost: no syndrome of a NAK. */
-#define LOSE		((struct verdict){ ROE_AETH_RSVD })
+/* As if the packet had been lost: again, when what is owed has left. */
+#define LATER		((struct verdict){ ROE_NAK_PSN_SEQ })
 
 static void owe(struct roe_resp *resp, u32 psn, u8 syndrome)
 {
@@ -69,6 +69,11 @@ static void refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 		roe_stat_inc(qp->dev, ROE_STAT_RESP_REM_ACCESS);
 	owe(resp, resp->psn, v.syndrome);
 	resp->fatal = true;
+}
+
+static bool waits_for_rwqe(const struct roe_resp *resp)
+{
+	return resp->rnr_look && (resp->nak_state & ROE_AETH_KIND_MASK) == ROE_AETH_RNR_NAK;
 }
 
 /* Opcode sequence (wire.md section 2). */
@@ -214,6 +219,18 @@ static struct roe_rsrc *take_slot(struct roe_resp *resp)
 	return rs;
 }
 
+/*
+ * A response acknowledges all before it. A NAK for that PSN itself did not leave before
+ * what it asks for has come.
+ */
+static void supersede(struct roe_resp *resp, u32 last_psn)
+{
+	if (resp->ack_due && !resp->fatal && roe_psn_diff(resp->ack_psn, last_psn) <= 0) {
+		resp->ack_due = false;
+		resp->echo.until = 0;
+	}
+}
+
 static void answer(struct roe_resp *resp, struct roe_rsrc *rs, u32 from)
 {
 	if (!rs->pending)
@@ -221,11 +238,7 @@ static void answer(struct roe_resp *resp, struct roe_rsrc *rs, u32 from)
 	rs->pending = true;
 	rs->start_psn = from;
 	rs->cur_psn = from;
-	/* the response acknowledges all before it */
-	if (resp->ack_due && !resp->fatal && roe_psn_diff(resp->ack_psn, rs->last_psn) < 0) {
-		resp->ack_due = false;
-		resp->echo.until = 0;
-	}
+	supersede(resp, rs->last_psn);
 }
 
 /* Memory is read when the responses leave, and looked up again then. */
@@ -345,18 +358,14 @@ static struct verdict do_atomic(struct roe_qp *qp, const struct roe_pkt *p)
 	return v;
 }
 
-/*
- * The answer without data: what was asked for is done. rdma_rxe does not count FLUSHes
- * as READs, so if they come together it is no fault of the peer: again, when these
- * answers have left.
- */
+/* The answer without data: what was asked for is done. */
 static struct verdict answer_empty(struct roe_qp *qp, const struct roe_pkt *p)
 {
 	struct roe_resp *resp = &qp->resp;
 	struct roe_rsrc *rs = take_slot(resp);
 
 	if (!rs)
-		return resp->rsrc_nr ? LOSE : REFUSE(INV_REQ, SUCCESS);
+		return REFUSE(INV_REQ, SUCCESS);
 	rs->kind = ROE_RSRC_EMPTY;
 	rs->first_psn = p->psn;
 	rs->last_psn = p->psn;
@@ -409,6 +418,21 @@ static u64 first_va(struct roe_qp *qp, u32 rkey)
 	return mr ? READ_ONCE(mr->iova) : 0;
 }
 
+/* Returns whether there is room to owe the answer; what is owed already is. */
+static bool answer_flush(struct roe_resp *resp, u32 psn, u32 msn)
+{
+	u32 i;
+
+	for (i = 0; i < resp->flush_nr; i++)
+		if (resp->flush[i].psn == psn)
+			return true;
+	if (i == ROE_FLUSHES)
+		return false;
+	resp->flush[resp->flush_nr++] = (struct roe_flush){ .psn = psn, .msn = msn };
+	supersede(resp, psn);
+	return true;
+}
+
 /*
  * Our stores are in caches that all CPUs and devices see: global visibility is
  * their order. Persistence is not offered, so no MR has the right for it.
@@ -417,9 +441,10 @@ static struct verdict do_flush(struct roe_qp *qp, const struct roe_pkt *p)
 {
 	u32 sel = (p->feth & ROE_FETH_SEL_MASK) >> ROE_FETH_SEL_SHIFT;
 	bool whole = sel == ROE_FETH_SEL_MR;
+	struct roe_resp *resp = &qp->resp;
 	struct roe_mr *mr;
 
-	if (sel > ROE_FETH_SEL_MR)
+	if (sel > ROE_FETH_SEL_MR || !resp->rsrc_nr)
 		return REFUSE(INV_REQ, SUCCESS);
 	mr = roe_mr_get_remote(qp, p->rkey, flush_access(p->feth),
 			       whole ? first_va(qp, p->rkey) : p->va, whole ? 0 : p->dmalen);
@@ -428,7 +453,7 @@ static struct verdict do_flush(struct roe_qp *qp, const struct roe_pkt *p)
 	roe_mr_put(mr);
 	/* before the answer leaves: pairs with whoever acts on the completion */
 	smp_mb();
-	return answer_empty(qp, p);
+	return answer_flush(resp, p->psn, roe_psn_add(resp->msn, 1)) ? ACCEPT : LATER;
 }
 
 /* A receive WQE is used up: SEND, or WRITE with immediate. */
@@ -491,8 +516,10 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 	roe_early_skip(resp, npsn);
 	resp->psn = roe_psn_add(resp->psn, npsn);
 	resp->nak_state = 0;
-	if (flags & (ROE_F_SEND | ROE_F_WRITE))
+	if (flags & (ROE_F_SEND | ROE_F_WRITE)) {
 		resp->in_msg = flags & ROE_F_END ? 0 : flags & (ROE_F_SEND | ROE_F_WRITE);
+		resp->done_psn = p->psn;
+	}
 	if (!(flags & (ROE_F_SEND | ROE_F_WRITE)) || (flags & ROE_F_END))
 		resp->msn = roe_psn_add(resp->msn, 1);
 	if (flags & ROE_F_COMP)
@@ -521,6 +548,78 @@ static void owe_page_nak(struct roe_qp *qp, bool busy)
 	owe_nak(resp, ROE_AETH_RNR_NAK | code);
 }
 
+/*
+ * An ACK that no request asked for now names what was done, but no READ or ATOMIC
+ * behind it: their responses may be lost. An ACK is none, but rdma_rxe completes a READ
+ * by one of the same PSN, without data.
+ */
+static void owe_again(struct roe_resp *resp)
+{
+	/* so long ago that the peer would take it for news */
+	if (roe_psn_diff(resp->psn, resp->done_psn) > 0)
+		owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+}
+
+static void owe_rnr_nak(struct roe_qp *qp)
+{
+	qp->resp.rnr_look = 0;
+	roe_stat_inc(qp->dev, ROE_STAT_RNR_SENT);
+	owe_nak(&qp->resp,
+		ROE_AETH_RNR_NAK | (qp->attr.min_rnr_timer & ROE_AETH_VALUE_MASK));
+}
+
+/*
+ * No receive WQE, perhaps because the process was not scheduled since it had one: on a
+ * busy host messages may well come faster. The RDMA-CM chooses a timer of 0.66 s, and
+ * with an rnr_retry of 0 the connection would be gone. So where the NAK costs that much
+ * it waits for a moment; there is no doorbell for receives. What comes meanwhile counts
+ * as lost, what came before is acknowledged.
+ */
+static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	struct roe_resp *resp = &qp->resp;
+
+	if (waits_for_rwqe(resp))
+		return;
+	if ((resp->nak_state & ROE_AETH_KIND_MASK) == ROE_AETH_RNR_NAK ||
+	    roe_timer_rnr_ns(qp->attr.min_rnr_timer) < ROE_RNR_LONG_NS ||
+	    /* in others the timer does not run */
+	    qp->state != IB_QPS_RTS) {
+		owe_rnr_nak(qp);
+		return;
+	}
+	resp->nak_state = ROE_AETH_RNR_NAK;
+	resp->rnr_look = ctx->now + ROE_RNR_LOOK_NS;
+	resp->rnr_until = ctx->now + ROE_RNR_PATIENCE_NS;
+	if (!resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
+		owe_again(resp);
+}
+
+/**
+ * roe_responder_look() - is the receive WQE there that an RNR NAK waits for?
+ * @qp: resp.rnr_look has passed
+ * @ctx: the time
+ *
+ * The peer is asked for what was lost meanwhile.
+ */
+void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_resp *resp = &qp->resp;
+	bool waits = waits_for_rwqe(resp);
+
+	resp->rnr_look = 0;
+	if (!waits)
+		return;
+	if (have_rwqe(qp, ROE_F_RWQE))
+		owe_nak(resp, ROE_NAK_PSN_SEQ);
+	else if (ctx->now >= resp->rnr_until)
+		owe_rnr_nak(qp);
+	else
+		resp->rnr_look = ctx->now + ROE_RNR_LOOK_NS;
+}
+
+ROE_EXPORT_FOR_TEST(roe_responder_look);
+
 static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
 	struct roe_resp *resp = &qp->resp;
@@ -533,8 +632,7 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 		return;
 	}
 	if (!have_rwqe(qp, flags)) {
-		roe_stat_inc(qp->dev, ROE_STAT_RNR_SENT);
-		owe_nak(resp, ROE_AETH_RNR_NAK | (qp->attr.min_rnr_timer & ROE_AETH_VALUE_MASK));
+		not_ready(qp, ctx);
 		return;
 	}
 	if (!roe_opcode_len_ok(rx->p.opcode, rx->p.len, qp->mtu)) {
@@ -546,7 +644,9 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 		accept(qp, ctx, &rx->p, flags);
 	else if (roe_fault_missed(&resp->fault))
 		owe_page_nak(qp, busy);
-	else if (v.syndrome != ROE_AETH_RSVD)
+	else if (v.syndrome == ROE_NAK_PSN_SEQ)
+		owe_nak(resp, v.syndrome);
+	else
 		refuse(qp, ctx, v);
 }
 
@@ -560,27 +660,6 @@ static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 
 	return !in_sequence(&qp->resp, flags) || !allowed(qp, &rx->p, flags) ||
 	       have_rwqe(qp, flags);
-}
-
-/*
- * What an ACK names that no request asked for now: all that was done, but for the
- * READs and ATOMICs at the end. Their responses may be lost; an ACK is none, but rdma_rxe
- * completes a READ by one of the same PSN, without data. Of what a slot is not kept
- * any more the peer has had the response.
- */
-static u32 done_psn(const struct roe_resp *resp)
-{
-	u32 psn = roe_psn_add(resp->psn, -1), i;
-
-	for (i = 1; i <= resp->rsrc_nr; i++) {
-		const struct roe_rsrc *rs =
-			&resp->rsrc[(resp->rsrc_head + resp->rsrc_nr - i) % resp->rsrc_nr];
-
-		if (rs->kind == ROE_RSRC_NONE || rs->last_psn != psn)
-			break;
-		psn = roe_psn_add(rs->first_psn, -1);
-	}
-	return psn;
 }
 
 /*
@@ -608,17 +687,18 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 		return;
 	if (resp->early_nr && (tell || closed))
 		owe_nak(resp, ROE_NAK_PSN_SEQ);
-	else if (closed && !resp->ack_due && !resp->rsrc_pending)
-		owe(resp, done_psn(resp), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+	else if (closed && !resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
+		owe_again(resp);
 }
 
-/* The kept request of @kind that @psn belongs to. */
+/* The kept request of @kind that @psn belongs to: the youngest, for PSNs come again. */
 static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
 {
 	u32 i;
 
-	for (i = 0; i < resp->rsrc_nr; i++) {
-		struct roe_rsrc *rs = &resp->rsrc[i];
+	for (i = 1; i <= resp->rsrc_nr; i++) {
+		struct roe_rsrc *rs =
+			&resp->rsrc[(resp->rsrc_head + resp->rsrc_nr - i) % resp->rsrc_nr];
 
 		if (rs->kind == kind && roe_psn_diff(psn, rs->first_psn) >= 0 &&
 		    roe_psn_diff(psn, rs->last_psn) <= 0)
@@ -647,7 +727,7 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_pkt *p)
 	answer(&qp->resp, rs, p->psn);
 }
 
-/* ATOMIC, ATOMIC WRITE and FLUSH: the answer again, the deed not. */
+/* ATOMIC and ATOMIC WRITE: the answer again, the deed not. */
 static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
 {
 	struct roe_rsrc *rs = find_slot(&qp->resp, kind, p->psn);
@@ -670,10 +750,12 @@ static void duplicate(struct roe_qp *qp, const struct roe_pkt *p)
 		duplicate_read(qp, p);
 	else if (flags & ROE_F_ATOMIC)
 		duplicate_once(qp, p, ROE_RSRC_ATOMIC);
+	else if ((p->opcode & ROE_OP_MASK) == ROE_OP_FLUSH)
+		answer_flush(resp, p->psn, resp->msn);
 	else if (!(flags & (ROE_F_SEND | ROE_F_WRITE)))
 		duplicate_once(qp, p, ROE_RSRC_EMPTY);
 	else if (p->ackreq && (!resp->ack_due || resp->echo.until))
-		owe(resp, done_psn(resp), ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+		owe_again(resp);
 }
 
 /*
@@ -868,6 +950,7 @@ static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc
 	qp->resp.ack_psn = psn;
 	/* nothing that comes after it leaves before the NAK, or at all */
 	qp->resp.rsrc_pending = 0;
+	qp->resp.flush_nr = 0;
 }
 
 /*
@@ -944,6 +1027,28 @@ static bool emit_atomic(struct roe_qp *qp, struct roe_rsrc *rs, struct roe_txb *
 	return true;
 }
 
+/* The FLUSH to be answered first; NULL: there is none, or @rs comes before it. */
+static struct roe_flush *next_flush(struct roe_resp *resp, const struct roe_rsrc *rs)
+{
+	struct roe_flush *first = NULL;
+	u32 i;
+
+	for (i = 0; i < resp->flush_nr; i++)
+		if (!first || roe_psn_diff(resp->flush[i].psn, first->psn) < 0)
+			first = &resp->flush[i];
+	return first && (!rs || roe_psn_diff(first->psn, rs->cur_psn) < 0) ? first : NULL;
+}
+
+static bool emit_flush(struct roe_qp *qp, struct roe_flush *flush, struct roe_txb *txb)
+{
+	struct roe_resp *resp = &qp->resp;
+
+	if (!add_response(qp, txb, ROE_OP_READ_RESP_ONLY, 0, flush->psn, flush->msn))
+		return false;
+	*flush = resp->flush[--resp->flush_nr];
+	return true;
+}
+
 static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
 	struct roe_resp *resp = &qp->resp;
@@ -973,6 +1078,7 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 {
 	struct roe_resp *resp = &qp->resp;
 	struct roe_rsrc *rs = NULL;
+	struct roe_flush *flush;
 	bool ok = true;
 
 	resp->stalled = false;
@@ -980,7 +1086,10 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 		/* of a long READ many packets follow each other */
 		if (!rs || !rs->pending)
 			rs = next_pending(resp);
-		if (rs && rs->kind == ROE_RSRC_ATOMIC)
+		flush = next_flush(resp, rs);
+		if (flush)
+			ok = emit_flush(qp, flush, txb);
+		else if (rs && rs->kind == ROE_RSRC_ATOMIC)
 			ok = emit_atomic(qp, rs, txb);
 		else if (rs)
 			ok = emit_read(qp, ctx, rs, txb);
@@ -1009,6 +1118,7 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn)
 	memset(resp, 0, offsetof(struct roe_resp, rwqe));
 	roe_echo_reset(qp);
 	resp->psn = psn;
+	resp->done_psn = roe_psn_add(psn, -1);
 	resp->rsrc = rsrc;
 	resp->rsrc_nr = nr;
 	if (rsrc)

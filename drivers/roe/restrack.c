@@ -74,7 +74,7 @@ int roe_restrack_qp(struct sk_buff *msg, struct ib_qp *ibqp)
 		{ "early_timer_us", left_us(READ_ONCE(req->early_deadline), now) },
 		{ "rq_psn", resp->psn },
 		{ "rq_msn", resp->msn },
-		{ "rq_rd_atomic", resp->rsrc_pending },
+		{ "rq_rd_atomic", resp->rsrc_pending + resp->flush_nr },
 		{ "rq_nak", resp->nak_state },
 		{ "direct", req->direct || resp->direct },
 	};
@@ -122,6 +122,23 @@ int roe_restrack_mr(struct sk_buff *msg, struct ib_mr *ibmr)
 	return put(msg, items, ARRAY_SIZE(items));
 }
 
+/* False: not on demand. The lock: rereg_mr may be about to change that. */
+static bool count_pages(struct roe_mr *mr, struct item *items)
+{
+	const struct roe_odp *odp;
+
+	spin_lock_bh(&mr->lock);
+	odp = mr->odp;
+	if (odp) {
+		items[0] = (struct item){ "page_faults", atomic64_read(&odp->faults) };
+		items[1] = (struct item){ "page_invalidations",
+					  atomic64_read(&odp->invalidations) };
+		items[2] = (struct item){ "page_prefetch", atomic64_read(&odp->prefetched) };
+	}
+	spin_unlock_bh(&mr->lock);
+	return odp;
+}
+
 /**
  * roe_restrack_mr_stat() - ib_device_ops.fill_stat_mr_entry
  * @msg: netlink message
@@ -133,19 +150,18 @@ int roe_restrack_mr(struct sk_buff *msg, struct ib_mr *ibmr)
  */
 int roe_restrack_mr_stat(struct sk_buff *msg, struct ib_mr *ibmr)
 {
-	struct roe_odp *odp = roe_mr(ibmr)->odp;
+	struct item items[3];
 	struct nlattr *table;
+	unsigned int i;
 
-	if (!odp)
+	if (!count_pages(roe_mr(ibmr), items))
 		return 0;
 	table = nla_nest_start(msg, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
 	if (!table)
 		return -EMSGSIZE;
-	if (rdma_nl_stat_hwcounter_entry(msg, "page_faults", atomic64_read(&odp->faults)) ||
-	    rdma_nl_stat_hwcounter_entry(msg, "page_invalidations",
-					 atomic64_read(&odp->invalidations)) ||
-	    rdma_nl_stat_hwcounter_entry(msg, "page_prefetch",
-					 atomic64_read(&odp->prefetched))) {
+	for (i = 0; i < ARRAY_SIZE(items); i++) {
+		if (!rdma_nl_stat_hwcounter_entry(msg, items[i].name, items[i].value))
+			continue;
 		nla_nest_cancel(msg, table);
 		return -EMSGSIZE;
 	}

@@ -16,6 +16,9 @@
 #include <rdma/uverbs_ioctl.h>
 #include <uapi/rdma/rdma_user_rxe.h>
 
+/* Most elements that are moved to another ring under one hold of a lock. */
+#define ROE_RING_BATCH	512
+
 struct roe_ring {
 	struct rxe_queue_buf	*buf;	/* vmalloc; the entry's, if there is one */
 	u32			mask;	/* slots - 1 */
@@ -81,10 +84,12 @@ static inline void roe_ring_release(struct roe_ring *ring, u32 n)
 	smp_store_release(&ring->buf->consumer_index, ring->cons);
 }
 
-/* A ring that nobody has mapped yet begins with @n elements. */
-static inline void roe_ring_set_posted(struct roe_ring *ring, u32 n)
+/* A ring that nobody has mapped yet begins with elements @cons to @prod - 1. */
+static inline void roe_ring_set_posted(struct roe_ring *ring, u32 cons, u32 prod)
 {
-	WRITE_ONCE(ring->buf->producer_index, n & ring->mask);
+	ring->cons = cons & ring->mask;
+	WRITE_ONCE(ring->buf->consumer_index, ring->cons);
+	WRITE_ONCE(ring->buf->producer_index, prod & ring->mask);
 }
 
 /* --- kernel produces, user consumes: CQ --- */
@@ -101,6 +106,12 @@ static inline void roe_ring_publish(struct roe_ring *ring)
 	ring->prod = (ring->prod + 1) & ring->mask;
 	/* pairs with the library's acquire in ibv_poll_cq() */
 	smp_store_release(&ring->buf->producer_index, ring->prod);
+}
+
+/* In a ring that nobody has mapped yet the first @n elements count as polled. */
+static inline void roe_ring_set_polled(struct roe_ring *ring, u32 n)
+{
+	WRITE_ONCE(ring->buf->consumer_index, n & ring->mask);
 }
 
 /*

@@ -124,6 +124,7 @@ bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe)
 	if (rq->ring) {
 		copy_from_ring(rq, rwqe, roe_ring_peek(rq->ring, 0));
 		roe_ring_release(rq->ring, 1);
+		rq->cons++;
 	} else {
 		copy_from_slot(rq, rwqe);
 		/* pairs with the acquire in post_one(): the slot may be filled again */
@@ -205,17 +206,12 @@ void roe_rq_discard(struct roe_rq *rq)
 /* Elements are copied as they are: they are judged when they are taken. */
 static void copy_posted(const struct roe_rq *rq, struct roe_rq *to, u32 n)
 {
-	u32 i;
-
-	for (i = 0; i < n; i++)
-		if (rq->ring)
-			memcpy(roe_ring_slot(to->ring, i), roe_ring_peek(rq->ring, i),
-			       BIT(to->ring->log2));
-		else
-			to->slots[i] = rq->slots[(rq->cons + i) & rq->mask];
-	if (to->ring)
-		roe_ring_set_posted(to->ring, n);
-	to->prod = n;
+	if (rq->ring)
+		memcpy(roe_ring_slot(to->ring, to->prod), roe_ring_peek(rq->ring, n),
+		       BIT(to->ring->log2));
+	else
+		to->slots[to->prod & to->mask] = rq->slots[(rq->cons + n) & rq->mask];
+	to->prod++;
 }
 
 /**
@@ -223,16 +219,29 @@ static void copy_posted(const struct roe_rq *rq, struct roe_rq *to, u32 n)
  * @rq: lock held
  * @fresh: initialised, empty, of the same kind, with as many SGEs; the old ring or
  *	   array is left in it
+ * @next: rq.cons of the element to be moved next: anything not behind that of the
+ *	  oldest at first, then what the last call has left there
  *
- * Return: 0, or -EINVAL if more is posted than @fresh holds; nothing changed then.
+ * There may be a hundred thousand, so some are moved at a time, while others are taken.
+ *
+ * Return: 0; -EAGAIN: drop the lock and call again; -EINVAL if more is posted than
+ * @fresh holds; nothing changed then.
  */
-int roe_rq_swap(struct roe_rq *rq, struct roe_rq *fresh)
+int roe_rq_swap(struct roe_rq *rq, struct roe_rq *fresh, u32 *next)
 {
-	u32 n = roe_rq_pending(rq);
+	u32 pending = roe_rq_pending(rq), end = rq->cons + pending, n;
 
-	if (n > fresh->max_wr)
+	if (pending > fresh->max_wr)
 		return -EINVAL;
-	copy_posted(rq, fresh, n);
+	if ((s32)(rq->cons - *next) > 0)
+		*next = rq->cons;
+	for (n = 0; (s32)(end - *next) > 0 && n < ROE_RING_BATCH; n++, ++*next)
+		copy_posted(rq, fresh, *next - rq->cons);
+	if ((s32)(end - *next) > 0)
+		return -EAGAIN;
+	fresh->cons = fresh->prod - (*next - rq->cons);
+	if (fresh->ring)
+		roe_ring_set_posted(fresh->ring, fresh->cons, fresh->prod);
 	swap(rq->ring, fresh->ring);
 	swap(rq->slots, fresh->slots);
 	swap(rq->max_wr, fresh->max_wr);

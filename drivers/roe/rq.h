@@ -31,7 +31,9 @@ struct roe_rq {
 	spinlock_t		lock;		/* kernel users post; an SRQ: everything */
 	struct roe_ring		*ring;		/* of a process */
 	struct roe_rwqe		*slots;		/* of a kernel user, mask + 1 of them */
-	u32			mask, prod, cons;
+	u32			mask;
+	u32			prod;		/* posted, by a kernel user */
+	u32			cons;		/* taken */
 };
 
 int roe_rq_init(struct roe_rq *rq, u32 max_wr, u32 max_sge, struct ib_ucontext *uctx,
@@ -41,6 +43,6 @@ u32 roe_rq_pending(const struct roe_rq *rq);
 bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe);
 int roe_rq_post(struct roe_rq *rq, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
 void roe_rq_discard(struct roe_rq *rq);
-int roe_rq_swap(struct roe_rq *rq, struct roe_rq *fresh);
+int roe_rq_swap(struct roe_rq *rq, struct roe_rq *fresh, u32 *next);
 
 #endif /* ROE_RQ_H */

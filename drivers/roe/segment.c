@@ -16,9 +16,6 @@
 #include <net/ipv6.h>
 #include "frame.h"
 
-/* BTH and ICRC: the least that a packet is. */
-#define MIN_LEN		(sizeof(struct roe_bth) + ROE_ICRC_LEN)
-
 static void start(struct roe_cursor *at, const struct sk_buff *skb, const struct sk_buff *list)
 {
 	at->skb = skb;
@@ -153,7 +150,7 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 	segs->fixed_id = false;
 	segs->list = skb_is_gso(skb) && (si->gso_type & SKB_GSO_FRAGLIST);
 	segs->head.v6 = skb->protocol == htons(ETH_P_IPV6);
-	if (skb->len < off + sizeof(*udp) + MIN_LEN ||
+	if (skb->len < off + sizeof(*udp) + ROE_PKT_MIN ||
 	    !read_ip(&segs->head, skb_network_header(skb)))
 		return false;
 
@@ -167,7 +164,7 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 	segs->member = segs->list ? si->frag_list : NULL;
 	segs->left = (segs->list ? skb_pagelen(skb) : skb->len) - off - sizeof(*udp);
 	segs->size = skb_is_gso(skb) && !segs->list ? si->gso_size : segs->left;
-	return segs->size >= MIN_LEN;
+	return segs->size >= ROE_PKT_MIN;
 }
 
 ROE_EXPORT_FOR_TEST(roe_segs_begin);

@@ -50,6 +50,7 @@ int roe_srq_init(struct roe_srq *srq, u32 max_wr, u32 max_sge, struct ib_ucontex
 		 struct mminfo *mi)
 {
 	INIT_WORK(&srq->event_work, raise_limit);
+	mutex_init(&srq->resize_lock);
 	return roe_rq_init(&srq->rq, max_wr, max_sge, uctx, mi);
 }
 
@@ -90,30 +91,50 @@ bool roe_srq_take(struct roe_srq *srq, struct roe_rwqe *rwqe)
 
 ROE_EXPORT_FOR_TEST(roe_srq_take);
 
+static int set_limit(struct roe_srq *srq, u32 limit)
+{
+	lockdep_assert_held(&srq->rq.lock);
+	srq->limit = limit;
+	check_limit(srq);
+	return 0;
+}
+
+/* -EAGAIN: once more, with the lock dropped in between. */
+static int set_some(struct roe_srq *srq, struct roe_rq *fresh, const u32 *limit, u32 *next)
+{
+	int err = 0;
+
+	if ((limit ? *limit : srq->limit) > (fresh ? fresh : &srq->rq)->max_wr)
+		return -EINVAL;
+	if (fresh)
+		err = roe_rq_swap(&srq->rq, fresh, next);
+	return err ?: limit ? set_limit(srq, *limit) : 0;
+}
+
 /**
  * roe_srq_set() - change size and limit, both or nothing
  * @srq: in use
  * @fresh: queue of the new size, takes the old one; NULL: size stays
  * @limit: to be armed, 0 disarms; NULL: stays as it is
  *
+ * Context: process, may sleep.
  * Return: 0, or -EINVAL if more is posted than will fit or the limit is above
  * the size.
  */
 int roe_srq_set(struct roe_srq *srq, struct roe_rq *fresh, const u32 *limit)
 {
-	unsigned long flags;
-	int err = 0;
+	u32 next;
+	int err;
 
-	spin_lock_irqsave(&srq->rq.lock, flags);
-	if ((limit ? *limit : srq->limit) > (fresh ? fresh : &srq->rq)->max_wr)
-		err = -EINVAL;
-	else if (fresh)
-		err = roe_rq_swap(&srq->rq, fresh);
-	if (!err && limit) {
-		srq->limit = *limit;
-		check_limit(srq);
-	}
-	spin_unlock_irqrestore(&srq->rq.lock, flags);
+	mutex_lock(&srq->resize_lock);
+	next = READ_ONCE(srq->rq.cons);
+	do {
+		spin_lock_irq(&srq->rq.lock);
+		err = set_some(srq, fresh, limit, &next);
+		spin_unlock_irq(&srq->rq.lock);
+		cond_resched();
+	} while (err == -EAGAIN);
+	mutex_unlock(&srq->resize_lock);
 	return err;
 }
 

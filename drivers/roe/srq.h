@@ -3,6 +3,7 @@
 #ifndef ROE_SRQ_H
 #define ROE_SRQ_H
 
+#include <linux/mutex.h>
 #include <linux/workqueue.h>
 #include "rq.h"
 
@@ -10,6 +11,7 @@ struct roe_srq {
 	struct ib_srq		ib;
 	struct roe_rq		rq;		/* rq.lock guards all of it */
 	u32			limit;		/* 0: not armed */
+	struct mutex		resize_lock;	/* one change of size at a time */
 	struct work_struct	event_work;
 };
 

@@ -12,8 +12,8 @@
  *
  * - hold.until: messages wait for company no longer (hold.c).
  *
- * And one of a responder: echo.until, an ACK waits for the answer of the process no
- * longer (echo.c).
+ * And of a responder: echo.until, an ACK waits for the answer of the process no longer
+ * (echo.c); rnr_look, it may have a receive WQE by now.
  *
  * Who drives the QP asks roe_timer_next() after each run and calls
  * roe_timer_run() when that moment has come.
@@ -152,6 +152,8 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = qp->resp.echo.until;
 	if (qp->hold.until && (!next || qp->hold.until < next))
 		next = qp->hold.until;
+	if (qp->resp.rnr_look && (!next || qp->resp.rnr_look < next))
+		next = qp->resp.rnr_look;
 	return next;
 }
 
@@ -181,6 +183,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->backoff++;
 	req->rewound = false;
 	req->told = false;
+	req->early = true;
 	req->early_deadline = ctx->now + rto(qp);
 	roe_requester_lost(qp);
 	roe_requester_rewind(qp);
@@ -199,6 +202,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_echo_expired(qp);
 	if (qp->hold.until && ctx->now >= qp->hold.until)
 		roe_hold_expired(qp);
+	if (qp->resp.rnr_look && ctx->now >= qp->resp.rnr_look)
+		roe_responder_look(qp, ctx);
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
 		rnr_expired(qp);
 	if (!outstanding(qp)) {

@@ -32,6 +32,10 @@
 #define ROE_ACK_TOLERANCE	4	/* detection is due in [T, 4T] (wire.md 4.6) */
 #define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
+/* An RNR NAK that costs the peer so long waits for so long, and looks so often. */
+#define ROE_RNR_LONG_NS		(100ull * NSEC_PER_MSEC)
+#define ROE_RNR_PATIENCE_NS	(10 * NSEC_PER_MSEC)
+#define ROE_RNR_LOOK_NS		(250 * NSEC_PER_USEC)
 #define ROE_LOCAL_DROP_NS	(200 * NSEC_PER_USEC)
 #define ROE_CNP_INTERVAL_NS	(50 * NSEC_PER_USEC)	/* DCQCN's N: a QP's CNPs */
 #define ROE_ALPHA_NS		(55 * NSEC_PER_USEC)	/* DCQCN's K: a round trip at least */
@@ -47,6 +51,7 @@ bool roe_requester_at_una(const struct roe_qp *qp);
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
 void roe_requester_lost(struct roe_qp *qp);
 bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
+bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_probed(struct roe_qp *qp);
 void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx);
@@ -63,6 +68,7 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 /* responder.c: requests of the peer to memory and answers */
 void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *pkt);
+void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
 
@@ -104,7 +110,7 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx);
 
 /* wqe.c: the border to rings and work requests */
-void roe_wqe_pull(struct roe_qp *qp);
+bool roe_wqe_pull(struct roe_qp *qp);
 bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe);
 int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr);
 void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot);

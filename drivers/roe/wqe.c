@@ -227,22 +227,31 @@ ROE_EXPORT_FOR_TEST(roe_wqe_from_ring);
 /**
  * roe_wqe_pull() - copy what the user has posted, as far as there is room
  * @qp: user QP; nothing to do for a kernel QP. qp->lock held.
+ *
+ * A ring may hold a hundred thousand: not all of them with softirqs off.
+ *
+ * Return: true if there is more to copy.
  */
-void roe_wqe_pull(struct roe_qp *qp)
+bool roe_wqe_pull(struct roe_qp *qp)
 {
 	struct roe_sq *sq = &qp->sq;
-	u32 pending;
+	u32 pending, n = 0;
 
 	if (!sq->ring)
-		return;
+		return false;
 	/* slots are released when WQEs retire, so the oldest is sq->cons */
 	pending = roe_ring_pending(sq->ring);
-	while (sq->prod - sq->cons < pending) {
+	while (sq->prod - sq->cons < pending && n++ < ROE_WQE_BATCH) {
 		roe_wqe_from_ring(qp, roe_sq_slot(sq, sq->prod),
 				  roe_ring_peek(sq->ring, sq->prod - sq->cons));
 		sq->prod++;
 	}
+	/* read by a relay without the lock */
+	WRITE_ONCE(sq->pulled, (sq->ring->cons + sq->prod - sq->cons) & sq->ring->mask);
+	return sq->prod - sq->cons < pending;
 }
+
+ROE_EXPORT_FOR_TEST(roe_wqe_pull);
 
 static int inline_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr)
 {

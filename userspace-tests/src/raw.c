@@ -4,10 +4,14 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
 #include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include "raw.h"
 #include "rt.h"
@@ -15,6 +19,8 @@
 #define ROCE_PORT	4791
 #define PEER_PORT	0xc001
 #define HEADERS		(sizeof(struct iphdr) + sizeof(struct udphdr))
+/* Of the IP payload in the first of two fragments. */
+#define FRAGMENT	400
 
 static void put16(uint8_t *p, uint16_t v)
 {
@@ -82,7 +88,7 @@ static uint32_t icrc(const uint8_t *ip, size_t len)
 		      len - HEADERS - 12);
 }
 
-static int socket_in(const char *netns, int type, int protocol)
+static int socket_in(const char *netns, int family, int type, int protocol)
 {
 	char path[128];
 	int own, there, fd;
@@ -92,12 +98,31 @@ static int socket_in(const char *netns, int type, int protocol)
 	there = open(path, O_RDONLY | O_CLOEXEC);
 	if (own < 0 || there < 0 || setns(there, CLONE_NEWNET))
 		rt_die("namespace %s: %m", netns);
-	fd = socket(AF_INET, type | SOCK_CLOEXEC, protocol);
+	fd = socket(family, type | SOCK_CLOEXEC, protocol);
 	if (fd < 0 || setns(own, CLONE_NEWNET))
 		rt_die("socket in %s: %m", netns);
 	close(own);
 	close(there);
 	return fd;
+}
+
+/* The netdev with address @local, in the namespace of @fd. */
+static int find_netdev(int fd, uint32_t local)
+{
+	struct sockaddr_in sin;
+	struct ifreq ifr;
+	int i;
+
+	for (i = 1; i < 256; i++) {
+		memset(&ifr, 0, sizeof(ifr));
+		ifr.ifr_ifindex = i;
+		if (ioctl(fd, SIOCGIFNAME, &ifr) || ioctl(fd, SIOCGIFADDR, &ifr))
+			continue;
+		memcpy(&sin, &ifr.ifr_addr, sizeof(sin));
+		if (sin.sin_addr.s_addr == local)
+			return i;
+	}
+	rt_die("no netdev has the address of the peer");
 }
 
 void raw_open(struct raw_peer *peer, const char *netns, const char *local,
@@ -114,37 +139,132 @@ void raw_open(struct raw_peer *peer, const char *netns, const char *local,
 	if (inet_pton(AF_INET, local, &peer->local) != 1 ||
 	    inet_pton(AF_INET, remote, &peer->remote) != 1)
 		rt_die("addresses %s, %s", local, remote);
-	peer->tx = socket_in(netns, SOCK_RAW, IPPROTO_RAW);
-	peer->rx = socket_in(netns, SOCK_DGRAM, 0);
+	peer->tx = socket_in(netns, AF_INET, SOCK_RAW, IPPROTO_RAW);
+	peer->l2 = socket_in(netns, AF_PACKET, SOCK_DGRAM, 0);
+	peer->rx = socket_in(netns, AF_INET, SOCK_DGRAM, 0);
+	peer->ifindex = find_netdev(peer->rx, peer->local);
 	if (bind(peer->rx, (struct sockaddr *)&sin, sizeof(sin)) ||
 	    setsockopt(peer->rx, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)))
 		rt_die("bind port %d in %s: %m", ROCE_PORT, netns);
 }
 
-static void transmit(struct raw_peer *peer, const uint8_t *bytes, size_t len,
-		     uint32_t from, uint8_t tos, bool bad_icrc)
+static uint16_t ip_id(struct raw_peer *peer, unsigned int odd)
 {
-	uint8_t buf[HEADERS + RAW_MAX + 4];
+	if (odd & RAW_ID_ZERO)
+		return 0;
+	if (odd & RAW_ID_JUMP)
+		peer->ip_id += 0x1234;
+	return peer->ip_id++ ?: peer->ip_id++;
+}
+
+static uint32_t add16(uint32_t sum, const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+
+	for (; len > 1; len -= 2, p += 2)
+		sum += p[0] << 8 | p[1];
+	return len ? sum + (p[0] << 8) : sum;
+}
+
+static uint16_t fold(uint32_t sum)
+{
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return htons(~sum);
+}
+
+/* Of the UDP datagram of @len bytes behind @ip. */
+static void set_udp_sum(const struct iphdr *ip, struct udphdr *udp, size_t len)
+{
+	uint32_t sum = add16(IPPROTO_UDP + len, &ip->saddr, 8);
+
+	udp->check = 0;
+	udp->check = fold(add16(sum, udp, len)) ?: 0xffff;
+}
+
+static void send_ip(struct raw_peer *peer, const void *buf, size_t len)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = peer->remote,
+	};
+
+	if (sendto(peer->tx, buf, len, 0, (struct sockaddr *)&sin, sizeof(sin)) < 0)
+		rt_die("send %zu bytes: %m", len);
+}
+
+/* A frame to all, so that nobody has to find out about MACs. */
+static void send_frame(struct raw_peer *peer, uint8_t *ip, size_t len, unsigned int odd)
+{
+	uint8_t buf[4 + HEADERS + RAW_MAX + 4 + 64], *p = buf;
+	struct sockaddr_ll sll = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(odd & RAW_TAGGED ? ETH_P_8021Q : ETH_P_IP),
+		.sll_ifindex = peer->ifindex,
+		.sll_halen = ETH_ALEN,
+		.sll_addr = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff },
+	};
+
+	put16(ip + 10, 0);
+	memcpy(ip + 10, &(uint16_t){ fold(add16(0, ip, sizeof(struct iphdr))) }, 2);
+	if (odd & RAW_TAGGED) {
+		put16(p, 5 << 13);	/* priority 5, VLAN 0 */
+		put16(p + 2, ETH_P_IP);
+		p += 4;
+	}
+	memcpy(p, ip, len);
+	p += len;
+	if (odd & RAW_TRAILER) {
+		memset(p, 0xdd, 37);
+		p += 37;
+	}
+	if (sendto(peer->l2, buf, p - buf, 0, (struct sockaddr *)&sll, sizeof(sll)) < 0)
+		rt_die("send a frame of %zd bytes: %m", p - buf);
+}
+
+static void send_fragments(struct raw_peer *peer, uint8_t *buf, size_t len)
+{
+	struct iphdr *ip = (struct iphdr *)buf;
+
+	ip->frag_off = htons(IP_MF);
+	send_ip(peer, buf, sizeof(*ip) + FRAGMENT);
+	ip->frag_off = htons(FRAGMENT / 8);
+	memmove(buf + sizeof(*ip), buf + sizeof(*ip) + FRAGMENT, len - sizeof(*ip) - FRAGMENT);
+	send_ip(peer, buf, len - FRAGMENT);
+}
+
+static void send_options(struct raw_peer *peer, uint8_t *buf, size_t len)
+{
+	struct iphdr *ip = (struct iphdr *)buf;
+
+	memmove(buf + sizeof(*ip) + 4, buf + sizeof(*ip), len - sizeof(*ip));
+	memset(buf + sizeof(*ip), 1, 4);	/* no operation */
+	ip->ihl = 6;
+	send_ip(peer, buf, len + 4);
+}
+
+/* @len bytes from BTH to payload, in headers as @k wants them, with an ICRC. */
+static void transmit(struct raw_peer *peer, const uint8_t *bytes, size_t len,
+		     uint32_t from, const struct raw_pkt *k)
+{
+	uint8_t buf[HEADERS + RAW_MAX + 4 + 4];
+	size_t all = HEADERS + len + 4;
 	struct iphdr ip = {
 		.version = 4,
 		.ihl = 5,
-		.tos = tos,
-		.tot_len = htons(HEADERS + len + 4),
-		.id = htons(peer->ip_id++ ?: peer->ip_id++),
-		.frag_off = htons(IP_DF),
-		.ttl = 64,
+		.tos = k->tos,
+		.tot_len = htons(all),
+		.id = htons(ip_id(peer, k->odd)),
+		.frag_off = htons(k->odd & (RAW_NO_DF | RAW_FRAGMENTS) ? 0 : IP_DF),
+		.ttl = k->ttl ?: 64,
 		.protocol = IPPROTO_UDP,
 		.saddr = from,
 		.daddr = peer->remote,
 	};
 	struct udphdr udp = {
-		.source = htons(PEER_PORT),
+		.source = htons(k->odd & RAW_PORT_ZERO ? 0 : PEER_PORT),
 		.dest = htons(ROCE_PORT),
-		.len = htons(sizeof(udp) + len + 4),
-	};
-	struct sockaddr_in sin = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = peer->remote,
+		.len = htons(sizeof(udp) + len + 4 - (k->odd & RAW_UDP_SHORT ? 4 : 0)),
 	};
 	uint32_t crc;
 
@@ -153,11 +273,19 @@ static void transmit(struct raw_peer *peer, const uint8_t *bytes, size_t len,
 	/* a packet too short for a BTH has no ICRC worth the name */
 	memset(buf + HEADERS, 0, 12);
 	memcpy(buf + HEADERS, bytes, len);
-	crc = htole32(icrc(buf, HEADERS + (len < 12 ? 12 : len)) ^ bad_icrc);
+	crc = htole32(icrc(buf, HEADERS + (len < 12 ? 12 : len)) ^ k->bad_icrc);
 	memcpy(buf + HEADERS + len, &crc, sizeof(crc));
-	if (sendto(peer->tx, buf, HEADERS + len + 4, 0, (struct sockaddr *)&sin,
-		   sizeof(sin)) < 0)
-		rt_die("send %zu bytes: %m", len);
+	if (k->odd & RAW_SUM)
+		set_udp_sum((struct iphdr *)buf, (struct udphdr *)(buf + sizeof(ip)),
+			    all - sizeof(ip));
+	if (k->odd & (RAW_TRAILER | RAW_TAGGED))
+		send_frame(peer, buf, all, k->odd);
+	else if (k->odd & RAW_FRAGMENTS)
+		send_fragments(peer, buf, all);
+	else if (k->odd & RAW_OPTIONS)
+		send_options(peer, buf, all);
+	else
+		send_ip(peer, buf, all);
 }
 
 /* Extended headers after the BTH at @p; gives their length. */
@@ -217,10 +345,14 @@ void raw_send_from(struct raw_peer *peer, const struct raw_pkt *k, uint32_t from
 	put32(buf + 4, k->qpn);
 	buf[4] = k->becn;
 	put32(buf + 8, (k->psn & RAW_PSN_MASK) | (k->ackreq ? RAW_ACKREQ : 0));
+	if (k->odd & RAW_RESERVED)
+		buf[8] |= 0x7f;
 	off = 12 + put_ext(buf + 12, k);
 	if (k->data)
 		memcpy(buf + off, k->data, k->len);
-	transmit(peer, buf, off + k->len + (-k->len & 3), from, k->tos, k->bad_icrc);
+	if (k->odd & RAW_PAD_ONES)
+		memset(buf + off + k->len, 0xff, -k->len & 3);
+	transmit(peer, buf, off + k->len + (-k->len & 3), from, k);
 }
 
 void raw_send(struct raw_peer *peer, const struct raw_pkt *k)
@@ -230,7 +362,9 @@ void raw_send(struct raw_peer *peer, const struct raw_pkt *k)
 
 void raw_send_bytes(struct raw_peer *peer, const void *bytes, size_t len)
 {
-	transmit(peer, bytes, len, peer->local, 0, false);
+	static const struct raw_pkt plain;
+
+	transmit(peer, bytes, len, peer->local, &plain);
 }
 
 /* BTH and extended headers of @k from @p; gives their length. */

@@ -25,6 +25,23 @@ enum {
 	RAW_CNP = 0x81,		/* of no transport; its payload: 16 bytes of zero */
 };
 
+/* What some makes do otherwise than others, or a network on the way; of raw_pkt.odd. */
+enum {
+	RAW_ID_ZERO	= 1 << 0,	/* IPv4 ID, as Huawei */
+	RAW_ID_JUMP	= 1 << 1,	/* ... that does not count up by one */
+	RAW_NO_DF	= 1 << 2,
+	RAW_SUM		= 1 << 3,	/* UDP checksum, a right one */
+	RAW_PORT_ZERO	= 1 << 4,	/* UDP source port, as the CNPs of ConnectX */
+	RAW_RESERVED	= 1 << 5,	/* bits of BTH byte 8 */
+	RAW_PAD_ONES	= 1 << 6,
+	RAW_FRAGMENTS	= 1 << 7,	/* two of IPv4 */
+	RAW_TRAILER	= 1 << 8,	/* Ethernet padding behind the packet */
+	RAW_TAGGED	= 1 << 9,	/* 802.1Q, VLAN 0: a priority only */
+	/* these are no RoCE */
+	RAW_OPTIONS	= 1 << 10,	/* of IPv4 */
+	RAW_UDP_SHORT	= 1 << 11,	/* UDP ends before IP does */
+};
+
 /* One packet as a record; zero is what most tests want. */
 struct raw_pkt {
 	uint8_t opcode;
@@ -32,6 +49,8 @@ struct raw_pkt {
 	uint8_t tver;
 	uint8_t tos;		/* of the IP header */
 	uint8_t becn;		/* BTH byte 4 */
+	uint8_t ttl;		/* 0: 64 */
+	uint16_t odd;		/* RAW_ID_ZERO ... */
 	bool ackreq;
 	bool bad_icrc;
 	bool bad_pad;		/* pad count 3 whatever the length is */
@@ -53,6 +72,8 @@ struct raw_pkt {
 
 struct raw_peer {
 	int tx;			/* raw socket, headers ours */
+	int l2;			/* packet socket */
+	int ifindex;		/* of the netdev with @local */
 	int rx;			/* UDP port 4791 */
 	uint32_t local;		/* addresses, network order */
 	uint32_t remote;

@@ -456,6 +456,62 @@ static void test_many_qps(void)
 }
 
 /* More READs outstanding than either side has resources for. */
+#define LIST	20000
+
+/* One doorbell for more than is copied, sent or flushed at a time. */
+static bool post_list(struct rt_qp *q)
+{
+	static struct ibv_send_wr wr[LIST];
+	struct ibv_send_wr *bad;
+	unsigned int i;
+
+	for (i = 0; i < LIST; i++) {
+		wr[i] = rt_wr(i, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, NULL, 0);
+		wr[i].wr.rdma.remote_addr = (uintptr_t)bbuf.p;
+		wr[i].wr.rdma.rkey = bbuf.mr->rkey;
+		wr[i].next = i + 1 < LIST ? &wr[i + 1] : NULL;
+	}
+	return RT_EQ(ibv_post_send(q->qp, wr, &bad), 0);
+}
+
+static bool list_done(struct rt_qp *q, enum ibv_wc_status status)
+{
+	unsigned int i;
+
+	for (i = 0; i < LIST; i++)
+		if (!rt_expect(q->scq, i, status, NULL))
+			return false;
+	return true;
+}
+
+static void test_list(void)
+{
+	struct rt_opt opt = rt_defaults;
+	struct rt_pair p;
+	struct ibv_wc wc;
+	unsigned int i;
+	bool ok;
+
+	opt.cap.max_send_wr = LIST;
+	opt.cap.max_recv_wr = LIST;
+	opt.cap.max_send_sge = 1;
+	opt.cap.max_recv_sge = 1;
+	opt.cqe = LIST;
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+	ok = post_list(&p.a) && list_done(&p.a, IBV_WC_SUCCESS);
+	rt_ok(ok, "%u requests behind one doorbell", LIST);
+	for (ok = true, i = 0; ok && i < LIST; i++)
+		ok = RT_EQ(rt_post_recv(&p.a, i, &abuf, 0, 0), 0);
+	/* it is over when modify returns */
+	ok = ok && RT_EQ(rt_to_state(&p.a, IBV_QPS_ERR), 0);
+	for (i = 0; ok && i < LIST; i++)
+		ok = RT_EQ(ibv_poll_cq(p.a.rcq, 1, &wc), 1) && RT_EQ(wc.wr_id, i) &&
+		     RT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+	ok = ok && post_list(&p.a) && list_done(&p.a, IBV_WC_WR_FLUSH_ERR);
+	rt_ok(ok, "as many flushed, those posted before and those after");
+	rt_pair_destroy(&p);
+}
+
 static void test_reads(int rd_atomic)
 {
 	struct rt_opt opt = rt_defaults;
@@ -494,6 +550,7 @@ int main(int argc, char **argv)
 	if (rt_dev_a() == rt_dev_b())
 		test_events(1000);
 	test_many_qps();
+	test_list();
 	test_reads(1);
 	test_reads(4);
 	return rt_done();

@@ -4,10 +4,12 @@
  * NIC would send, what it must not send, and noise; each answer is compared
  * with what IBTA 9.7 and 9.9 ask for.
  *
- * usage: rc_wire -d DEV -g GID [-s SEED] NETNS PEER-ADDRESS OWN-ADDRESS
+ * usage: rc_wire -d DEV -g GID [-s SEED] NETNS PEER-ADDRESS OWN-ADDRESS [lists]
  *
  * DEV's GID belongs to OWN-ADDRESS; PEER-ADDRESS is in the network namespace
- * NETNS, where nobody else uses UDP port 4791. Output: TAP. Exit: 0 all ok.
+ * NETNS, where nobody else uses UDP port 4791. With "lists" only the cases of packets
+ * that arrive together, which is the business of the network. Output: TAP. Exit: 0 all
+ * ok.
  */
 #include <arpa/inet.h>
 #include "raw.h"
@@ -556,6 +558,42 @@ static bool atomics(void)
 	return refused(NAK_INV);
 }
 
+/* That this side's SQ is drained says nothing about the requests of the peer. */
+static bool read_again_after_sqd(void)
+{
+	static const uint8_t slots[] = { 1, 2, 16, 3 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
+	struct raw_pkt k;
+	size_t i;
+
+	fresh();
+	memcpy(buf.p + GUARD, pattern, BUF);
+	k = read_req(0);
+	raw_send(&peer, &k);
+	if (!expect_read(0) || !RT_EQ(rt_to_state(&q, IBV_QPS_SQD), 0))
+		return false;
+	for (i = 0; i < ARRAY_SIZE(slots); i++) {
+		attr.max_dest_rd_atomic = slots[i];
+		if (!RT_EQ(ibv_modify_qp(q.qp, &attr,
+					 IBV_QP_STATE | IBV_QP_MAX_DEST_RD_ATOMIC), 0))
+			return false;
+		raw_send(&peer, &k);
+		if (!expect_read(0))
+			return false;
+	}
+	/* one more leaves no slot too few, another one goes where the first was */
+	for (i = 0; i < 4; i++) {
+		struct raw_pkt r = pkt(RAW_READ_REQ, 3 + i);
+
+		raw_send(&peer, &r);
+		if (!RT_CHECK(raw_recv(&peer, &r, rt_timeout_ms)) ||
+		    !RT_EQ(r.opcode, RAW_READ_ONLY))
+			return false;
+	}
+	raw_send(&peer, &k);
+	return silence() && RT_EQ(rt_to_state(&q, IBV_QPS_RTS), 0) && alive();
+}
+
 /* READs beyond max_dest_rd_atomic need not be served; memory must not grow. */
 static bool many_reads(void)
 {
@@ -584,6 +622,70 @@ static bool recv_too_short(void)
 	send_op(RAW_SEND_ONLY, 0, 101);
 	return RT_CHECK(rt_expect(q.rcq, 1, IBV_WC_LOC_LEN_ERR, &wc)) && refused(NAK_INV) &&
 	       RT_EQ(buf.p[GUARD + 100], 0xee);
+}
+
+/* ---- headers ---- */
+
+/* Seen of NICs and of software, or done by networks: none of it matters. */
+static bool as_others_send(void)
+{
+	static const struct {
+		const char *what;
+		struct raw_pkt k;
+	} rows[] = {
+		{ "nothing special", { } },
+		{ "MigReq 1", { .flags = 0x40 } },
+		{ "FECN and BECN", { .becn = 0xc0 } },
+		{ "reserved bits of BTH byte 4, as Huawei", { .becn = 0x10 } },
+		{ "reserved bits of BTH byte 8", { .odd = RAW_RESERVED } },
+		{ "a pad of ones", { .odd = RAW_PAD_ONES } },
+		{ "P_Key of a limited member", { .pkey = 0x7fff } },
+		{ "DSCP and ECN", { .tos = 0x6a } },
+		{ "CE", { .tos = 0x03 } },
+		{ "TTL 1", { .ttl = 1 } },
+		{ "TTL 255", { .ttl = 255 } },
+		{ "IPv4 ID 0", { .odd = RAW_ID_ZERO } },
+		{ "an IPv4 ID out of sequence", { .odd = RAW_ID_JUMP } },
+		{ "DF 0", { .odd = RAW_NO_DF } },
+		{ "UDP checksum", { .odd = RAW_SUM } },
+		{ "UDP source port 0", { .odd = RAW_PORT_ZERO } },
+		{ "IPv4 fragments", { .odd = RAW_FRAGMENTS } },
+		{ "Ethernet padding", { .odd = RAW_TRAILER } },
+		{ "Ethernet padding, UDP checksum", { .odd = RAW_TRAILER | RAW_SUM } },
+		{ "priority tag", { .odd = RAW_TAGGED } },
+		{ "priority tag, Ethernet padding", { .odd = RAW_TAGGED | RAW_TRAILER } },
+		{ "all of it", { .flags = 0x40, .becn = 0xff, .pkey = 0x7fff, .tos = 0xff,
+				 .ttl = 3, .odd = RAW_ID_ZERO | RAW_RESERVED | RAW_PAD_ONES |
+				 RAW_SUM | RAW_PORT_ZERO | RAW_TRAILER | RAW_TAGGED } },
+	};
+	struct raw_pkt k, plain;
+	bool one;
+	size_t i;
+
+	fresh();
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		recv_at(i, i, 4096);
+		k = rows[i].k;
+		plain = pkt(RAW_SEND_ONLY, i);
+		k.opcode = plain.opcode;
+		k.ackreq = true;
+		k.qpn = plain.qpn;
+		k.psn = plain.psn;
+		k.data = pattern + i;
+		k.len = 777;
+		raw_send(&peer, &k);
+		do {
+			one = RT_CHECK(raw_recv(&peer, &k, rt_timeout_ms));
+		} while (one && k.opcode == RAW_CNP);
+		one = one && RT_EQ(k.opcode, RAW_ACK) & RT_EQ(k.syndrome, ACK) &
+			     RT_EQ(k.psn, (RT_FIRST_PSN + i) & RAW_PSN_MASK) &&
+		      got(i, 777) && RT_CHECK(!memcmp(buf.p + GUARD + i, pattern + i, 777));
+		if (!one) {
+			rt_diag("%s", rows[i].what);
+			return false;
+		}
+	}
+	return alive();
 }
 
 /* ---- what never reaches the protocol ---- */
@@ -615,12 +717,121 @@ static bool dropped_silently(void)
 	raw_send(&peer, &k);
 	k.qpn = q.qp->qp_num;
 	raw_send_from(&peer, &k, peer.local + htonl(1));
+	k.odd = RAW_OPTIONS;
+	raw_send(&peer, &k);
+	k.odd = RAW_UDP_SHORT;
+	raw_send(&peer, &k);
+	k.odd = 0;
 	if (!silence() || !no_completion(q.rcq) || !alive())
 		return false;
 	/* of a limited member: taken */
 	k.pkey = 0x7fff;
 	raw_send(&peer, &k);
 	return expect_ack(ACK, 0, 1) && got(1, 8);
+}
+
+/* ---- packets that GRO puts together ---- */
+
+/* Three SENDs, with IPv4 IDs that nobody could guess; @other is sent before the n-th. */
+static bool among(void (*other)(void), int nth)
+{
+	struct raw_pkt k;
+	int i;
+
+	fresh();
+	for (i = 0; i < 3; i++)
+		recv_at(i, 1024 * i, 1024);
+	for (i = 0; i < 3; i++) {
+		if (i == nth)
+			other();
+		k = pkt(RAW_SEND_ONLY, i);
+		k.odd = RAW_ID_JUMP;
+		k.len = 100 + i;
+		raw_send(&peer, &k);
+	}
+	if (i == nth)
+		other();
+	/* one ACK for all or some */
+	do {
+		if (!RT_CHECK(raw_recv(&peer, &k, rt_timeout_ms)) ||
+		    !RT_EQ(k.opcode, RAW_ACK) || !RT_EQ(k.syndrome, ACK))
+			return false;
+	} while (k.msn < 3);
+	for (i = 0; i < 3; i++)
+		if (!got(i, 100 + i))
+			return false;
+	return alive();
+}
+
+static bool anywhere(void (*other)(void))
+{
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		if (!among(other, i)) {
+			rt_diag("before packet %d", i);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void to_nobody(void)
+{
+	struct raw_pkt k = pkt(RAW_SEND_ONLY, 0);
+
+	k.odd = RAW_ID_JUMP;
+	k.qpn ^= 0x400000;
+	k.len = 99;
+	raw_send(&peer, &k);
+	raw_send(&peer, &k);
+}
+
+static void too_short(void)
+{
+	raw_send_bytes(&peer, pattern, 3);
+}
+
+static void no_bth(void)
+{
+	raw_send_bytes(&peer, pattern, 40);
+}
+
+static void bad_icrc(void)
+{
+	struct raw_pkt k = pkt(RAW_SEND_ONLY, 0);
+
+	k.odd = RAW_ID_JUMP;
+	k.bad_icrc = true;
+	raw_send(&peer, &k);
+}
+
+static void udp_short(void)
+{
+	struct raw_pkt k = pkt(RAW_SEND_ONLY, 0);
+
+	k.odd = RAW_ID_JUMP | RAW_UDP_SHORT;
+	raw_send(&peer, &k);
+}
+
+static bool list_plain(void)
+{
+	return among(NULL, -1);
+}
+
+static bool list_to_nobody(void)
+{
+	return anywhere(to_nobody);
+}
+
+static bool list_too_short(void)
+{
+	return anywhere(too_short);
+}
+
+static bool list_noise(void)
+{
+	return anywhere(no_bth) && anywhere(bad_icrc) && anywhere(udp_short);
 }
 
 static bool responses_unasked_for(void)
@@ -926,10 +1137,19 @@ static bool atomic_on_the_wire(void)
 	       RT_EQ(*(uint64_t *)(buf.p + GUARD), 0x1122334455667788) && alive();
 }
 
-static const struct {
+struct wire_case {
 	const char *name;
 	bool (*run)(void);
-} cases[] = {
+};
+
+static const struct wire_case list_cases[] = {
+	{ "a list", list_plain },
+	{ "a list with packets for a QP that is none", list_to_nobody },
+	{ "a list with a datagram too short for RoCE", list_too_short },
+	{ "a list with noise", list_noise },
+};
+
+static const struct wire_case cases[] = {
 	{ "SEND Only: ACK, data, completion", send_only },
 	{ "SEND First, Middle, Last: MSN moves at the end", send_three_parts },
 	{ "gap: one NAK 0x60, then silence; what finds no receive WQE is forgotten", gap },
@@ -950,10 +1170,13 @@ static const struct {
 	{ "zero length: key and address are not looked at", zero_length_without_key },
 	{ "WRITE in parts, one ACK", write_parts },
 	{ "READ, again, from its middle; wrong repeats are ignored", read_and_again },
+	{ "READ, again, after max_dest_rd_atomic has changed", read_again_after_sqd },
 	{ "atomics: executed once, answer kept; misaligned NAK 0x61", atomics },
 	{ "200 READs at a time", many_reads },
 	{ "SEND longer than the receive WQE", recv_too_short },
-	{ "bad ICRC, TVer, P_Key, QPN, source: silence", dropped_silently },
+	{ "headers as other makes and networks have them", as_others_send },
+	{ "bad ICRC, TVer, P_Key, QPN, source, IP options, UDP length: silence",
+	  dropped_silently },
 	{ "responses nobody asked for", responses_unasked_for },
 	{ "every opcode, every short length", every_length },
 	{ "WRITE on the wire", write_on_the_wire },
@@ -966,14 +1189,34 @@ static const struct {
 	{ "atomic on the wire", atomic_on_the_wire },
 };
 
-int main(int argc, char **argv)
+static void run_all(void)
 {
 	size_t i;
 
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		rt_ok(cases[i].run(), "%s", cases[i].name);
+	rt_ok(noise(rt_args.seed), "noise, seed %llu", (unsigned long long)rt_args.seed);
+	rt_ok(send_only(), "and still a SEND arrives");
+}
+
+static void run_lists(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(list_cases); i++)
+		rt_ok(list_cases[i].run(), "%s", list_cases[i].name);
+}
+
+int main(int argc, char **argv)
+{
+	bool lists;
+
 	rt_parse(argc, argv);
-	if (argc - rt_args.first != 3)
-		rt_die("usage: rc_wire -d DEV -g GID NETNS PEER-ADDRESS OWN-ADDRESS");
 	argv += rt_args.first;
+	argc -= rt_args.first;
+	lists = argc == 4 && !strcmp(argv[3], "lists");
+	if (argc != 3 && !lists)
+		rt_die("usage: rc_wire -d DEV -g GID NETNS PEER-ADDRESS OWN-ADDRESS [lists]");
 	raw_open(&peer, argv[0], argv[1], argv[2]);
 	peer_gid.raw[10] = 0xff;
 	peer_gid.raw[11] = 0xff;
@@ -984,10 +1227,10 @@ int main(int argc, char **argv)
 	if (!mr)
 		rt_die("MR: %m");
 	rt_fill(pattern, sizeof(pattern), SEED, 0);
-	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		rt_ok(cases[i].run(), "%s", cases[i].name);
-	rt_ok(noise(rt_args.seed), "noise, seed %llu", (unsigned long long)rt_args.seed);
-	rt_ok(send_only(), "and still a SEND arrives");
+	if (lists)
+		run_lists();
+	else
+		run_all();
 	rt_drain_events(dev);
 	rt_qp_destroy(&q);
 	ibv_dereg_mr(mr);

@@ -10,8 +10,11 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl.h>
 #include "rt.h"
 
 struct rt_args rt_args = { .gid = { -1, -1 }, .seconds = 10 };
@@ -464,6 +467,35 @@ struct ibv_ah *rt_ah(struct rt_dev *a, struct rt_dev *b)
 }
 
 /* ---- memory ---- */
+
+int rt_advise(struct ibv_pd *pd, uint64_t advice, uint64_t flags, struct ibv_sge *sge,
+	      unsigned int n)
+{
+	struct {
+		struct ib_uverbs_ioctl_hdr hdr;
+		struct ib_uverbs_attr attr[4];
+	} cmd = {
+		.hdr = {
+			.length = sizeof(cmd),
+			.object_id = UVERBS_OBJECT_MR,
+			.method_id = UVERBS_METHOD_ADVISE_MR,
+			.num_attrs = 4,
+			.driver_id = RDMA_DRIVER_RXE,
+		},
+		.attr = {
+			{ .attr_id = UVERBS_ATTR_ADVISE_MR_PD_HANDLE, .flags = 1,
+			  .data = pd->handle },
+			{ .attr_id = UVERBS_ATTR_ADVISE_MR_ADVICE, .flags = 1, .len = 8,
+			  .data = advice },
+			{ .attr_id = UVERBS_ATTR_ADVISE_MR_FLAGS, .flags = 1, .len = 8,
+			  .data = flags },
+			{ .attr_id = UVERBS_ATTR_ADVISE_MR_SGE_LIST, .flags = 1,
+			  .len = n * sizeof(*sge), .data = (uintptr_t)sge },
+		},
+	};
+
+	return ioctl(pd->context->cmd_fd, RDMA_VERBS_IOCTL, &cmd) ? errno : 0;
+}
 
 struct rt_buf rt_buf(struct rt_dev *dev, size_t len, int access)
 {

@@ -123,6 +123,12 @@ struct ibv_ah *rt_ah(struct rt_dev *a, struct rt_dev *b);
 /* Memory. */
 struct rt_buf rt_buf(struct rt_dev *dev, size_t len, int access);
 void rt_buf_free(struct rt_buf *b);
+/*
+ * ibv_advise_mr(), which the stock provider lacks: the command written by hand. Returns
+ * 0 or an errno value.
+ */
+int rt_advise(struct ibv_pd *pd, uint64_t advice, uint64_t flags, struct ibv_sge *sge,
+	      unsigned int n);
 void rt_fill(void *buf, size_t len, uint64_t seed, size_t pos);
 bool rt_check(const void *buf, size_t len, uint64_t seed, size_t pos);
 
