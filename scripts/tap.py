@@ -17,7 +17,8 @@ kernel log.
 A program whose plan is missing, double, or unlike the number and order of its
 results, or that did not end, counts as one failure on top of its results.
 
-Prints failures and skips, and as last line "PASSED FAILED SKIPPED".
+Prints failures, with what the program says of them before and after ("# ..."), and
+skips; as last line "PASSED FAILED SKIPPED".
 Exit: 0 if nothing failed and something ran, 1 otherwise.
 """
 import argparse
@@ -26,6 +27,7 @@ import sys
 
 RESULT = re.compile(r"^(not ok|ok)\b\s*(\d+)?\s*(?:- )?(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)\s*(#.*)?$")
+DIAG = 20  # lines of a failure that came before it
 SKIP = re.compile(r"#\s*skip\b\s*(.*)$", re.I)
 
 
@@ -49,7 +51,7 @@ class Count:
 
 
 def tap(lines, c, expected):
-    name, plan, last, diag = None, [], 0, []
+    name, plan, last, diag, failed = None, [], 0, [], False
     ran = []
     before_bad = c.bad
 
@@ -73,7 +75,8 @@ def tap(lines, c, expected):
         if m:
             if name:
                 close(None)
-            name, plan, last, before_bad = m.group(1), [], 0, c.bad
+            name, plan, last, before_bad, failed = m.group(1), [], 0, c.bad, False
+            diag = []
             ran.append(name)
             continue
         m = re.match(r"^# roe-test: end (\S+) exit=(\d+) seconds=(\d+)$", line)
@@ -95,10 +98,15 @@ def tap(lines, c, expected):
             if m.group(2) and int(m.group(2)) != last:
                 c.fail("%s: result %s where %d was due" % (name, m.group(2), last))
                 last = int(m.group(2))
-            c.result(m.group(1) == "ok", "%s: %s" % (name, m.group(3)))
+            failed = m.group(1) != "ok"
+            c.result(not failed, "%s: %s" % (name, m.group(3)))
+            for d in diag[-DIAG:] if failed else []:
+                print("      " + d)
             diag = []
-        elif line.startswith("#") and c.bad > before_bad:
+        elif line.startswith("#") and failed:
             print("      " + line)
+        elif line.startswith("#"):
+            diag.append(line)
     if name:
         close(None)
     for e in expected:
