@@ -565,6 +565,17 @@ static void flush_late(struct work_struct *work)
 		queue_work(qp_wq, &qp->work);
 }
 
+/* Without the lock it is seen cleared while a worker is at the next part. */
+static bool flush_unfinished(struct roe_qp *qp)
+{
+	bool more;
+
+	spin_lock_bh(&qp->lock);
+	more = flushes(qp);
+	spin_unlock_bh(&qp->lock);
+	return more;
+}
+
 /**
  * roe_qp_flushed() - wait until what was posted is flushed
  * @qp: in any state; nothing to do but in ERR and SQE
@@ -575,7 +586,7 @@ static void flush_late(struct work_struct *work)
 void roe_qp_flushed(struct roe_qp *qp)
 {
 	u32 n = max(qp->sq.mask, qp->rq.mask) / ROE_WQE_BATCH + 1;
-	bool more = READ_ONCE(qp->flush_more);
+	bool more = flush_unfinished(qp);
 
 	for (; more && n; n--) {
 		if (ring_doorbell(qp, &more, false))

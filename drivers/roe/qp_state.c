@@ -225,12 +225,18 @@ static struct roe_rsrc *swap_slots(struct roe_qp *qp, const struct ib_qp_attr *a
 	return old;
 }
 
-/* RESET takes the SQ from a QP that reads it (direct.c): not before the end of that burst. */
+/*
+ * RESET takes the SQ from a QP that reads it (direct.c): not before the end of that burst.
+ * Nor ERR, that what was posted is flushed when modify returns.
+ */
 static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_attr *attr,
 			 int mask)
 {
+	bool stops = (mask & IB_QP_STATE) &&
+		     (attr->qp_state == IB_QPS_RESET || attr->qp_state == IB_QPS_ERR);
+
 	roe_qp_begin(qp, ctx);
-	while ((mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RESET && qp->lent) {
+	while (stops && qp->lent) {
 		roe_qp_end(qp, ctx);
 		usleep_range(10, 20);
 		roe_qp_begin(qp, ctx);

@@ -512,6 +512,36 @@ static void test_list(void)
 	rt_pair_destroy(&p);
 }
 
+/*
+ * A worker carries on with the flush as soon as the first part is done: modify must not
+ * take its being at work for its being done.
+ */
+#define FLUSH_ROUNDS	20
+#define FLUSH_RECVS	4000
+
+static void test_flushed(void)
+{
+	struct rt_opt opt = rt_defaults;
+	struct rt_pair p;
+	struct ibv_wc wc;
+	unsigned int i, round;
+	bool ok = true;
+
+	opt.cap.max_recv_wr = FLUSH_RECVS;
+	opt.cap.max_recv_sge = 1;
+	opt.cqe = FLUSH_RECVS;
+	for (round = 0; ok && round < FLUSH_ROUNDS; round++) {
+		rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+		for (i = 0; ok && i < FLUSH_RECVS; i++)
+			ok = RT_EQ(rt_post_recv(&p.a, i, &abuf, 0, 0), 0);
+		ok = ok && RT_EQ(rt_to_state(&p.a, IBV_QPS_ERR), 0);
+		for (i = 0; ok && i < FLUSH_RECVS; i++)
+			ok = RT_EQ(ibv_poll_cq(p.a.rcq, 1, &wc), 1) && RT_EQ(wc.wr_id, i);
+		rt_pair_destroy(&p);
+	}
+	rt_ok(ok, "modify to ERR comes back when all is flushed (%u times)", round);
+}
+
 static void test_reads(int rd_atomic)
 {
 	struct rt_opt opt = rt_defaults;
@@ -551,6 +581,7 @@ int main(int argc, char **argv)
 		test_events(1000);
 	test_many_qps();
 	test_list();
+	test_flushed();
 	test_reads(1);
 	test_reads(4);
 	return rt_done();
