@@ -2,6 +2,7 @@
 /*
  * Harness of the protocol suites: see sim.h.
  */
+#include <linux/jhash.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -264,6 +265,9 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->evict = 0;
 	sim->page_err = 0;
 	sim->lazy = false;
+	sim->batch = 0;
+	sim->alone = false;
+	sim->digest = 0;
 	sim->forget = false;
 	sim->lost = 0;
 	sim->late = 0;
@@ -447,28 +451,65 @@ static void begin(struct sim *sim, unsigned int i, struct roe_ctx *ctx)
 	spin_lock(&sim->side[i].qp->lock);
 }
 
+/* What the protocol knows, but for its timers and pointers. */
+static void digest(struct sim *sim, const struct roe_qp *qp)
+{
+	const struct roe_req *req = &qp->req;
+	const struct roe_resp *resp = &qp->resp;
+	const u32 state[] = {
+		qp->state, qp->sq.next, qp->sq.cons, qp->rq.cons,
+		req->psn, req->max_psn, req->una, req->wqe_psn, req->win_psn, req->cwnd,
+		req->ssthresh, req->counted, req->recover, req->eased, req->probe,
+		req->probe_end, req->rd_out, req->since_ack, req->retry_cnt, req->rnr_retry,
+		req->rewound, req->told, req->early, req->early_deadline, req->ack_deadline,
+		req->srtt, req->rttvar, req->rtt_psn, req->rtt_start, req->backoff,
+		resp->psn, resp->msn, resp->ack_psn, resp->ack_syndrome, resp->ack_due,
+		resp->fatal, resp->direct, resp->nak_state, resp->in_msg, resp->rwqe_valid,
+		resp->done, resp->done_psn, resp->early_nr, resp->rsrc_pending,
+	};
+
+	sim->digest = jhash(state, sizeof(state), sim->digest);
+}
+
 static void end(struct sim *sim, unsigned int i, struct roe_ctx *ctx)
 	__releases(&sim->side[i].qp->lock)
 {
+	digest(sim, sim->side[i].qp);
 	sim->side[i].events |= ctx->events;
 	spin_unlock(&sim->side[i].qp->lock);
 	rcu_read_unlock();
 	local_bh_enable();
 }
 
+static void dispatch(struct sim *sim, unsigned int i, struct roe_ctx *ctx,
+		     const struct roe_rx_row *row)
+{
+	unsigned int k;
+
+	if (!sim->alone) {
+		roe_qp_dispatch_row(sim->side[i].qp, ctx, row);
+		return;
+	}
+	for (k = 0; k < row->n; k++)
+		roe_qp_dispatch(sim->side[i].qp, ctx, roe_rx_at(row, k));
+}
+
 /* As direct.c does it: the descriptors themselves arrive, in no time. */
 static void hand_over(struct sim *sim, unsigned int i)
 {
 	struct roe_ctx ctx;
-	unsigned int k;
+	struct roe_rx_row row = {
+		.first = &sim->txb->pkt[0].rx,
+		.stride = sizeof(sim->txb->pkt[0]),
+		.n = sim->txb->n,
+	};
 
 	sim->sent[i] += sim->txb->n;
 	sim->side[i].qp->lent = true;
 	begin(sim, 1 - i, &ctx);
 	ctx.direct = true;
 	ctx.fresh = sim->txb->fresh;
-	for (k = 0; k < sim->txb->n; k++)
-		roe_qp_dispatch(sim->side[1 - i].qp, &ctx, &sim->txb->pkt[k].rx);
+	dispatch(sim, 1 - i, &ctx, &row);
 	end(sim, 1 - i, &ctx);
 	roe_txb_reset(sim->txb);
 	begin(sim, i, &ctx);
@@ -476,6 +517,26 @@ static void hand_over(struct sim *sim, unsigned int i)
 	if (sim->side[i].qp->state == IB_QPS_ERR)
 		roe_complete_flush(sim->side[i].qp, &ctx);
 	end(sim, i, &ctx);
+}
+
+static void digest_pkt(struct sim *sim, const struct roe_pkt *p)
+{
+	const u32 sent[] = { p->opcode, p->psn, p->ackreq, p->se, p->len, p->pkey, p->qpn };
+
+	sim->digest = jhash(sent, sizeof(sent), sim->digest);
+}
+
+/* As frame.c does it: from the pieces, if it was not copied before. */
+static void copy_payload(u8 *dst, const struct roe_tx_pkt *tx)
+{
+	unsigned int i;
+
+	if (!tx->rx.nvec)
+		memcpy(dst, roe_tx_payload(tx), min_t(u32, tx->p.len, SIM_MTU));
+	for (i = 0; i < tx->rx.nvec; i++) {
+		memcpy(dst, tx->rx.vec[i].iov_base, tx->rx.vec[i].iov_len);
+		dst += tx->rx.vec[i].iov_len;
+	}
 }
 
 static void take_burst(struct sim *sim, unsigned int i)
@@ -491,7 +552,8 @@ static void take_burst(struct sim *sim, unsigned int i)
 		pkt->rx.p = tx->p;
 		pkt->rx.ce = happens(sim, sim->mark);
 		pkt->to = 1 - i;
-		memcpy(pkt->data, roe_tx_payload(tx), min_t(u32, tx->p.len, SIM_MTU));
+		digest_pkt(sim, &tx->p);
+		copy_payload(pkt->data, tx);
 		set_payload(pkt);
 		sim->sent[i]++;
 		transmit(sim, pkt);
@@ -509,6 +571,7 @@ bool sim_emit(struct sim *sim, unsigned int i)
 		begin(sim, i, &ctx);
 		sim->txb->direct = roe_direct_way(sim->side[i].qp, &ctx,
 						  happens(sim, sim->direct));
+		sim->txb->later = !sim->alone;
 		sim->txb->fresh = roe_requester_at_una(sim->side[i].qp);
 		more = roe_qp_emit(sim->side[i].qp, &ctx, sim->txb);
 		end(sim, i, &ctx);
@@ -533,6 +596,43 @@ void sim_receive(struct sim *sim, unsigned int i, const struct roe_rx_pkt *rx)
 	if (sim->forget)
 		roe_early_purge(&sim->side[i].qp->resp);
 	end(sim, i, &ctx);
+}
+
+/* @n packets of sim->rx, in one run. */
+static void receive_batch(struct sim *sim, unsigned int i, unsigned int n)
+{
+	struct roe_rx_row row = { .first = sim->rx, .stride = sizeof(sim->rx[0]), .n = n };
+	struct roe_ctx ctx;
+
+	begin(sim, i, &ctx);
+	dispatch(sim, i, &ctx, &row);
+	if (sim->forget)
+		roe_early_purge(&sim->side[i].qp->resp);
+	end(sim, i, &ctx);
+}
+
+/* The first packet on the wire, and with it what follows for the same side. */
+static void arrive(struct sim *sim)
+{
+	unsigned int i, n = 0, max = sim->batch ? 1 + random_below(sim, sim->batch) : 1;
+	struct sim_pkt *pkt, *next;
+	LIST_HEAD(batch);
+
+	list_for_each_entry_safe(pkt, next, &sim->wire, link) {
+		if (n && pkt->to != i)
+			break;
+		i = pkt->to;
+		sim->now = max(sim->now, pkt->at);
+		sim->rx[n++] = pkt->rx;
+		list_move_tail(&pkt->link, &batch);
+		if (n == max)
+			break;
+	}
+	receive_batch(sim, i, n);
+	list_for_each_entry_safe(pkt, next, &batch, link) {
+		list_del(&pkt->link);
+		sim_put(sim, pkt);
+	}
 }
 
 void sim_timer(struct sim *sim, unsigned int i)
@@ -682,7 +782,6 @@ bool sim_run(struct sim *sim)
 	sim->side[0].idle = false;
 	sim->side[1].idle = false;
 	for (step = 0; step < SIM_STEPS; step++) {
-		struct sim_pkt *pkt;
 		bool moved = false;
 
 		if (happens(sim, sim->evict))
@@ -691,11 +790,8 @@ bool sim_run(struct sim *sim)
 			moved = emit_unless_idle(sim, 0);
 			moved |= emit_unless_idle(sim, 1);
 		}
-		pkt = sim_take(sim);
-		if (pkt) {
-			sim->now = max(sim->now, pkt->at);
-			sim_receive(sim, pkt->to, &pkt->rx);
-			sim_put(sim, pkt);
+		if (!list_empty(&sim->wire)) {
+			arrive(sim);
 			if (sim->side[0].mr.odp && !random_below(sim, 8))
 				serve_faults(sim);
 		} else if (sim->nheld) {

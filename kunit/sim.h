@@ -18,6 +18,7 @@
 #define SIM_REGION	(128 * 1024)
 #define SIM_WRS		64
 #define SIM_RD_ATOMIC	4
+#define SIM_BATCH	64
 #define SIM_SCRIPT	5	/* packets that a script plays with */
 #define SIM_WIRE_NS	(10 * NSEC_PER_USEC)
 #define SIM_SECRET	0x5a	/* what memory holds where nothing may be written */
@@ -82,6 +83,10 @@ struct sim {
 	u32		loss, dup, delay, mark;
 	u32		direct;		/* percent of rounds that need no network if they may */
 	bool		lazy;		/* several packets arrive before an answer leaves */
+	unsigned int	batch;		/* ... at most so many in one run of the QP; 0: one */
+	bool		alone;		/* payload is copied early, packets go one by one */
+	u32		digest;		/* of what was sent, and of the QPs after each run */
+	struct roe_rx_pkt rx[SIM_BATCH];
 	u64		lost, late;	/* bit n: the n-th packet of side 0 */
 	bool		forget;		/* responders keep nothing that comes before its turn */
 	/* on demand: percent of steps in which a page goes, and answer to who waits for one */

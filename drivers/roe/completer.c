@@ -246,6 +246,42 @@ static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 	roe_requester_progress(qp, ctx);
 }
 
+/**
+ * roe_completer_row() - READ responses from the middle of a message at once
+ * @qp: RC, in RTS
+ * @ctx: the time; what this run knows of the READ
+ * @row: responses as roe_qp_dispatch_row() puts them together; cut to what was done
+ *
+ * Return: false: none was taken, they go one by one.
+ */
+bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
+{
+	const struct roe_pkt *p = &row->first->p;
+	const struct roe_swqe *wqe = oldest(qp);
+	struct roe_req *req = &qp->req;
+	struct roe_mr *mr;
+	s32 left;
+	u32 len;
+	u64 va;
+
+	if (req->paging || req->una != p->psn || !wqe || wqe->state != ROE_SWQE_ACTIVE ||
+	    wqe->opcode != IB_WR_RDMA_READ)
+		return false;
+	/* neither the last one nor what was never asked for */
+	left = min(roe_psn_diff(wqe->last_psn, p->psn), roe_psn_diff(req->max_psn, p->psn));
+	if (left <= 0)
+		return false;
+	len = min_t(u32, row->n, left) * qp->mtu;
+	mr = roe_sge_target(qp, ctx, wqe, ((p->psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu,
+			    &len, &va);
+	row->n = len / qp->mtu;
+	if (!mr || !row->n)
+		return false;
+	roe_mr_write_row(mr, va, row, qp->mtu);
+	roe_requester_progress_by(qp, ctx, row->n);
+	return true;
+}
+
 static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
 	struct roe_swqe *wqe = data_wqe(qp, ctx, rx->p.psn);

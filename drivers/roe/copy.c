@@ -64,6 +64,44 @@ void roe_copy(void *dst, const void *src, size_t len)
 	roe_icrc_fpu_end();
 }
 
+/**
+ * roe_copy_begin() - open a section for several pieces
+ * @bytes: about how many in all
+ *
+ * PREEMPT_RT wants to be preempted between the pieces: there each has its own.
+ *
+ * Return: for roe_copy_piece() and roe_copy_end().
+ */
+bool roe_copy_begin(size_t bytes)
+{
+	return bytes >= wide_len && !IS_ENABLED(CONFIG_PREEMPT_RT) && roe_icrc_fpu_begin();
+}
+
+/**
+ * roe_copy_piece() - roe_copy() in a section
+ * @wide: what roe_copy_begin() said
+ * @dst: must not overlap @src
+ * @src: bytes
+ * @len: how many, also none
+ */
+void roe_copy_piece(bool wide, void *dst, const void *src, size_t len)
+{
+	if (wide)
+		copy_wide(dst, src, len);
+	else
+		roe_copy(dst, src, len);
+}
+
+/**
+ * roe_copy_end() - close the section
+ * @wide: what roe_copy_begin() said
+ */
+void roe_copy_end(bool wide)
+{
+	if (wide)
+		roe_icrc_fpu_end();
+}
+
 static u64 __init cost(u8 *dst, const u8 *src, size_t len)
 {
 	u64 best = U64_MAX;
@@ -125,6 +163,20 @@ void __init roe_copy_init(void)
 void roe_copy(void *dst, const void *src, size_t len)
 {
 	memcpy(dst, src, len);
+}
+
+bool roe_copy_begin(size_t bytes)
+{
+	return false;
+}
+
+void roe_copy_piece(bool wide, void *dst, const void *src, size_t len)
+{
+	memcpy(dst, src, len);
+}
+
+void roe_copy_end(bool wide)
+{
 }
 
 void __init roe_copy_init(void)

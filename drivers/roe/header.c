@@ -25,8 +25,7 @@ static void build_bth(const struct roe_pkt *pkt, u32 flags, struct roe_bth *bth)
 		     roe_pkt_pad(pkt->len) << ROE_BTH_PAD_SHIFT;
 	bth->pkey = cpu_to_be16(pkt->pkey);
 	bth->qpn = cpu_to_be32((pkt->qpn & ROE_QPN_MASK) | (cnp ? ROE_BTH_BECN : 0));
-	bth->apsn = cpu_to_be32((pkt->psn & ROE_PSN_MASK) |
-				(pkt->ackreq ? ROE_BTH_ACKREQ : 0));
+	bth->apsn = roe_header_apsn(pkt);
 }
 
 static u8 *build_request(const struct roe_pkt *pkt, u32 flags, u8 *p)

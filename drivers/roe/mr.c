@@ -502,6 +502,45 @@ bool roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len)
 ROE_EXPORT_FOR_TEST(roe_mr_write);
 
 /**
+ * roe_mr_write_row - copy the payload of packets, one behind the other, into a range
+ * @mr: the MR, held; one that lasts, of which no page is missing
+ * @va: first byte
+ * @row: the packets
+ * @len: payload of each
+ *
+ * Context: between roe_mr_get() and roe_mr_put().
+ */
+void roe_mr_write_row(struct roe_mr *mr, u64 va, const struct roe_rx_row *row, u32 len)
+{
+	struct walk walk = walk_start(mr, va, true);
+	bool wide = roe_copy_begin(row->n * len);
+	unsigned int i;
+
+	for (i = 0; i < row->n; i++) {
+		const struct kvec *vec = roe_rx_at(row, i)->vec;
+		u32 left;
+
+		for (left = len; left; vec++) {
+			const void *src = vec->iov_base;
+			u32 rest = min_t(size_t, left, vec->iov_len);
+
+			left -= rest;
+			while (rest) {
+				u32 n = rest;
+				void *dst = walk_next(&walk, &n);
+
+				roe_copy_piece(wide, dst, src, n);
+				src += n;
+				rest -= n;
+			}
+		}
+	}
+	roe_copy_end(wide);
+}
+
+ROE_EXPORT_FOR_TEST(roe_mr_write_row);
+
+/**
  * roe_mr_map - where a range lies
  * @mr: the MR, held
  * @va: first byte
@@ -536,6 +575,43 @@ unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_map);
+
+/**
+ * roe_mr_map_row - where the payload of packets lies that follow each other
+ * @mr: the MR, held; one that lasts
+ * @va: first byte
+ * @pkt: their pieces are filled in
+ * @n: packets
+ * @len: payload of each, not 0
+ *
+ * Context: as roe_mr_map().
+ * Return: how many packets there are until one is in too many pieces.
+ */
+unsigned int roe_mr_map_row(struct roe_mr *mr, u64 va, struct roe_tx_pkt *pkt, unsigned int n,
+			    u32 len)
+{
+	struct walk walk = walk_start(mr, va, false);
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		struct roe_rx_pkt *rx = &pkt[i].rx;
+		u32 left = len;
+
+		for (rx->nvec = 0; left && rx->nvec < ROE_PKT_VECS; rx->nvec++) {
+			struct kvec *vec = &rx->vec[rx->nvec];
+			u32 part = left;
+
+			vec->iov_base = walk_next(&walk, &part);
+			vec->iov_len = part;
+			left -= part;
+		}
+		if (left)
+			break;
+	}
+	return i;
+}
+
+ROE_EXPORT_FOR_TEST(roe_mr_map_row);
 
 /**
  * roe_mr_present - would a copy into a range find its pages?

@@ -41,6 +41,8 @@ struct dma_buf;
 struct roe_dev;
 struct roe_odp;
 struct roe_qp;
+struct roe_rx_row;
+struct roe_tx_pkt;
 
 /* Most pages of a fast MR (max_fast_reg_page_list_len): 4 MiB in 4 KiB pages. */
 #define ROE_MR_MAX_FAST_PAGES	1024
@@ -182,6 +184,10 @@ bool roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
  */
 unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 			unsigned int max);
+/* The same two for packets that follow each other, of an MR that lasts. */
+void roe_mr_write_row(struct roe_mr *mr, u64 va, const struct roe_rx_row *row, u32 len);
+unsigned int roe_mr_map_row(struct roe_mr *mr, u64 va, struct roe_tx_pkt *pkt, unsigned int n,
+			    u32 len);
 /* Would a copy into a held range find its pages? At the beginning of a long one. */
 bool roe_mr_present(struct roe_mr *mr, u64 va, u64 len);
 /* Address of an aligned 8-byte word of a held range, NULL if it straddles or is missing. */

@@ -42,6 +42,9 @@ static DEFINE_PER_CPU(struct roe_pace, paces);
 /* Bursts that one call sends; the worker does the rest. */
 #define ROUNDS	4
 
+/* Packets that go one by one after a row that cannot be taken at once. */
+#define ROW_RETRY	8
+
 /* A QP may stay in ERR for as long as its process likes: from 20 looks a second to 1 in 3 s. */
 #define FLUSH_INTERVAL	msecs_to_jiffies(50)
 #define FLUSH_IDLE_MAX	6
@@ -170,6 +173,80 @@ void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 }
 
 ROE_EXPORT_FOR_TEST(roe_qp_dispatch);
+
+/* Does this run know of memory that lasts, where a packet with @flags may go? */
+static bool knows_target(const struct roe_ctx *ctx, u32 flags)
+{
+	if (flags & ROE_F_RESPONSE)
+		return ctx->brought.mr;
+	return flags & ROE_F_SEND ? !!ctx->received.mr : !!ctx->target;
+}
+
+/*
+ * How many packets from @row->first on are like it: from the middle of one message, each
+ * of a path MTU and with the next PSN. Those an engine may take at once. 0: it goes alone.
+ */
+static unsigned int row_length(const struct roe_qp *qp, const struct roe_ctx *ctx,
+			       const struct roe_rx_row *row)
+{
+	const struct roe_pkt *first = &row->first->p;
+	u32 flags = roe_opcode(first->opcode)->flags;
+	unsigned int i;
+
+	if (!(flags & ROE_F_MIDDLE) || qp->type != IB_QPT_RC || qp->state != IB_QPS_RTS ||
+	    !knows_target(ctx, flags) || trace_roe_packet_in_enabled())
+		return 0;
+	for (i = 0; i < row->n; i++) {
+		const struct roe_rx_pkt *rx = roe_rx_at(row, i);
+
+		if (rx->p.opcode != first->opcode || rx->p.len != qp->mtu || rx->ce ||
+		    rx->p.psn != roe_psn_add(first->psn, i))
+			break;
+	}
+	return i;
+}
+
+/* Cuts @row to what was taken; false: nothing was. */
+static bool take_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
+{
+	if (roe_opcode(row->first->p.opcode)->flags & ROE_F_RESPONSE)
+		return roe_completer_row(qp, ctx, row);
+	return roe_responder_row(qp, ctx, row);
+}
+
+/**
+ * roe_qp_dispatch_row() - give proven packets to their engines, in order
+ * @qp: qp->lock held
+ * @ctx: takes notifications and events
+ * @row: of this QP's transport
+ *
+ * The result is that of roe_qp_dispatch() for one after the other.
+ */
+void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_row *row)
+{
+	struct roe_rx_row part = *row;
+	unsigned int i = 0, alone = 0;
+
+	while (i < row->n) {
+		part.first = roe_rx_at(row, i);
+		part.n = row->n - i;
+		if (part.n > 1)
+			part.n = alone ? 1 : row_length(qp, ctx, &part);
+		if (part.n > 1 && take_row(qp, ctx, &part)) {
+			i += part.n;
+			continue;
+		}
+		/* odd pieces of a list, for instance: the next may be like it */
+		if (part.n > 1)
+			alone = ROW_RETRY;
+		else if (alone)
+			alone--;
+		roe_qp_dispatch(qp, ctx, part.first);
+		i++;
+	}
+}
+
+ROE_EXPORT_FOR_TEST(roe_qp_dispatch_row);
 
 /* Headers and ICRC. The way of datagrams is that of their address handle. */
 static unsigned int build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *skbs)
@@ -630,13 +707,12 @@ static enum hrtimer_restart timer_fn(struct hrtimer *timer)
 
 void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 {
+	struct roe_rx_row row = { .first = pkts, .stride = sizeof(*pkts), .n = n };
 	struct roe_ctx ctx;
-	unsigned int i;
 
 	begin(qp, &ctx);
 	ctx.may_call = true;
-	for (i = 0; i < n; i++)
-		roe_qp_dispatch(qp, &ctx, &pkts[i]);
+	roe_qp_dispatch_row(qp, &ctx, &row);
 	/* what the user posted since the last doorbell may go out with the answer */
 	if (finish(qp, &ctx))
 		queue_work(qp_wq, &qp->work);
@@ -644,15 +720,19 @@ void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 
 void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb)
 {
-	unsigned int i, budget = 4;
+	struct roe_rx_row row = {
+		.first = &txb->pkt[0].rx,
+		.stride = sizeof(txb->pkt[0]),
+		.n = txb->n,
+	};
+	unsigned int budget = 4;
 	struct roe_ctx ctx;
 	bool more;
 
 	begin(qp, &ctx);
 	ctx.direct = true;
 	ctx.fresh = txb->fresh;
-	for (i = 0; i < txb->n; i++)
-		roe_qp_dispatch(qp, &ctx, &txb->pkt[i].rx);
+	roe_qp_dispatch_row(qp, &ctx, &row);
 	while ((more = finish(qp, &ctx)) && --budget)
 		begin(qp, &ctx);
 	if (more)

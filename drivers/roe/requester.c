@@ -325,6 +325,26 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 ROE_EXPORT_FOR_TEST(roe_requester_progress);
 
 /**
+ * roe_requester_progress_by() - una moves over so many packets, one after the other
+ * @qp: the QP
+ * @ctx: the time
+ * @n: at least 1
+ *
+ * The window grows with each, all else is the same for all of them together.
+ */
+void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned int n)
+{
+	struct roe_req *req = &qp->req;
+
+	while (--n) {
+		req->una = roe_psn_add(req->una, 1);
+		widen(qp);
+	}
+	req->una = roe_psn_add(req->una, 1);
+	roe_requester_progress(qp, ctx);
+}
+
+/**
  * roe_requester_local_drop() - IP refused a packet of this burst
  * @qp: the packet is lost (design D7): send again soon, count nothing
  * @ctx: the time
@@ -463,12 +483,13 @@ static bool start(struct roe_qp *qp, struct roe_swqe *wqe)
 	return true;
 }
 
-static bool window_open(const struct roe_qp *qp)
+/* Packets that the window still allows; not positive: it is full. */
+static s32 window_left(const struct roe_qp *qp)
 {
 	const struct roe_req *req = &qp->req;
 	u32 from = roe_psn_diff(req->win_psn, req->una) > 0 ? req->win_psn : req->una;
 
-	return roe_psn_diff(req->wqe_psn, from) < (s32)req->cwnd;
+	return (s32)req->cwnd - roe_psn_diff(req->wqe_psn, from);
 }
 
 struct op_row {
@@ -496,6 +517,12 @@ static const struct op_row op_rows[] = {
 		ROE_OP_SEND_ONLY_INV
 	},
 };
+
+/* In the middle of a message, of which more than the last packet is to come. */
+static bool in_middle(const struct roe_req *req, const struct roe_swqe *wqe)
+{
+	return req->wqe_psn != wqe->first_psn && roe_psn_diff(wqe->last_psn, req->wqe_psn) > 1;
+}
 
 static u8 pick(const struct roe_qp *qp, u8 wr_opcode, bool first, bool last)
 {
@@ -529,13 +556,18 @@ static void ask_once(struct roe_qp *qp, struct roe_txb *txb)
 		prev->p.ackreq = false;
 }
 
+static u32 ack_every(const struct roe_req *req)
+{
+	return min_t(u32, ROE_ACKREQ_EVERY, req->cwnd / 2);
+}
+
 /*
  * AckReq: where progress depends on it, and often enough to open the window. Of
  * the packet added to @txb; that of the end of a message may go over to the next.
  */
 static bool want_ack(struct roe_qp *qp, struct roe_txb *txb, bool last)
 {
-	u32 every = min_t(u32, ROE_ACKREQ_EVERY, qp->req.cwnd / 2);
+	u32 every = ack_every(&qp->req);
 
 	if (qp->type != IB_QPT_RC)
 		return false;
@@ -586,6 +618,75 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *w
 	pkt->p.imm = wqe->imm;
 	pkt->p.psn = req->wqe_psn;
 	req->wqe_psn = roe_psn_add(req->wqe_psn, 1);
+	return true;
+}
+
+/*
+ * AckReq of the last @n packets of @txb, which are from the middle of a message, are sent
+ * for the first time, and end at wqe_psn.
+ */
+static void ask_in_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb,
+		       unsigned int n)
+{
+	u32 every = ack_every(&qp->req);
+	struct roe_req *req = &qp->req;
+	struct roe_pkt *p;
+
+	/* where the window has become smaller the next packet asks at once */
+	while (n && req->since_ack + n >= every) {
+		n -= max(every, req->since_ack + 1) - req->since_ack;
+		req->since_ack = 0;
+		p = &txb->pkt[txb->n - 1 - n].p;
+		p->ackreq = true;
+		if (!req->rtt_start) {
+			req->rtt_psn = p->psn;
+			req->rtt_start = ctx->now;
+		}
+	}
+	req->since_ack += n;
+}
+
+/*
+ * More packets from the middle of a SEND or WRITE, like the one before them, with which
+ * this run has found the memory. They are sent for the first time, nothing waits for an
+ * answer but the window. False: the next one alone, or there is no room.
+ */
+static bool emit_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
+		     struct roe_txb *txb)
+{
+	struct roe_req *req = &qp->req;
+	u32 off = ((req->wqe_psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	s32 left = min(roe_psn_diff(wqe->last_psn, req->wqe_psn), window_left(qp));
+	struct roe_pkt model = {
+		.opcode = pick(qp, wqe->opcode, false, false),
+		.pkey = qp->pkey,
+		.qpn = qp->dest_qpn,
+		.psn = req->wqe_psn,
+		.len = qp->mtu,
+	};
+	struct roe_mr *mr;
+	unsigned int n;
+	u32 len;
+	u64 va;
+
+	if (!ctx->source.mr || ctx->source.message != qp->sq.next || left < 2 ||
+	    qp->type != IB_QPT_RC || wqe->flags & IB_SEND_INLINE || req->probe ||
+	    req->wqe_psn != req->max_psn || !roe_txb_lends(txb))
+		return false;
+	len = left * qp->mtu;
+	mr = roe_sge_source(qp, ctx, wqe, off, &len, &va);
+	if (!mr)
+		return false;
+	n = roe_txb_plan(txb, qp->mtu, len / qp->mtu);
+	n = roe_mr_map_row(mr, va, &txb->pkt[txb->n], n, qp->mtu);
+	if (!n)
+		return false;
+	roe_txb_add_row(txb, &model, n);
+	req->wqe_psn = roe_psn_add(req->wqe_psn, n);
+	req->max_psn = req->wqe_psn;
+	ask_in_row(qp, ctx, txb, n);
+	if (!req->early_deadline)
+		roe_timer_arm(qp, ctx);
 	return true;
 }
 
@@ -725,10 +826,12 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 		qp->req.wqe_psn = wqe->first_psn;
 	if (!probe_open(&qp->req))
 		return false;
+	if (in_middle(&qp->req, wqe) && !roe_swqe_is_query(wqe) && emit_row(qp, ctx, wqe, txb))
+		return true;
 	if (roe_swqe_is_query(wqe))
 		ok = emit_query(qp, ctx, wqe, txb);
 	else
-		ok = window_open(qp) && emit_data(qp, ctx, wqe, txb);
+		ok = window_left(qp) > 0 && emit_data(qp, ctx, wqe, txb);
 	if (!ok) {
 		if (wqe->status != IB_WC_SUCCESS)
 			refuse(qp, ctx, wqe);

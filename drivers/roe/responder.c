@@ -891,6 +891,78 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 
 ROE_EXPORT_FOR_TEST(roe_responder_receive);
 
+/*
+ * Where the payload of the next packets of the message in progress goes, *@len bytes at
+ * *@va; *@len is cut to what lies in one piece of the list. NULL: nothing may be proven
+ * for all of them at once.
+ */
+static struct roe_mr *row_target(struct roe_qp *qp, struct roe_ctx *ctx, u32 flags, u32 *len,
+				 u64 *va)
+{
+	struct roe_resp *resp = &qp->resp;
+	u64 end = (u64)resp->done + *len;
+
+	if (flags & ROE_F_SEND) {
+		if (resp->rwqe.status != IB_WC_SUCCESS || end > resp->rwqe.length)
+			return NULL;
+		return roe_sge_room(qp, ctx, resp->done, len, va);
+	}
+	*va = resp->va + resp->done;
+	return end > resp->dmalen ? NULL : ctx->target;
+}
+
+/* Is nothing unusual going on, and is a packet with @flags and @psn what is expected? */
+static bool row_expected(const struct roe_qp *qp, u32 flags, u32 psn)
+{
+	const struct roe_resp *resp = &qp->resp;
+
+	return resp->psn == psn && !resp->fatal && !resp->nak_state && !resp->early_nr &&
+	       resp->in_msg == (flags & (ROE_F_SEND | ROE_F_WRITE)) &&
+	       (!(flags & ROE_F_WRITE) || qp->access & IB_ACCESS_REMOTE_WRITE);
+}
+
+/**
+ * roe_responder_row() - packets from the middle of a SEND or WRITE at once
+ * @qp: RC, in RTS
+ * @ctx: what this run knows of the message
+ * @row: requests as roe_qp_dispatch_row() puts them together; cut to what was done
+ *
+ * All that could go wrong with one of them is looked at before the first one; if there
+ * is anything they go one by one, with the same result for those before it.
+ *
+ * Return: false: none was taken.
+ */
+bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
+{
+	const struct roe_pkt *p = &row->first->p;
+	u32 flags = roe_opcode(p->opcode)->flags;
+	struct roe_resp *resp = &qp->resp;
+	u32 len = row->n * qp->mtu;
+	struct roe_mr *mr;
+	bool asked;
+	unsigned int i;
+	u64 va;
+
+	if (!row_expected(qp, flags, p->psn))
+		return false;
+	mr = row_target(qp, ctx, flags, &len, &va);
+	row->n = len / qp->mtu;
+	if (!mr || !row->n)
+		return false;
+	roe_mr_write_row(mr, va, row, qp->mtu);
+	if (!ctx->direct || ctx->fresh)
+		resp->direct = ctx->direct;
+	resp->done += row->n * qp->mtu;
+	resp->psn = roe_psn_add(resp->psn, row->n);
+	resp->done_psn = roe_psn_add(resp->psn, -1);
+	asked = resp->ack_due;
+	for (i = 0; i < row->n && !asked; i++)
+		asked = roe_rx_at(row, i)->p.ackreq;
+	if (asked)
+		owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+	return true;
+}
+
 /* Slot with the lowest PSN that has something to send. */
 static struct roe_rsrc *next_pending(struct roe_resp *resp)
 {
@@ -1015,6 +1087,40 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 	return true;
 }
 
+/*
+ * More responses from the middle of a READ, like the one before them, with which this run
+ * has found the memory. False: the next one alone, or there is no room.
+ */
+static bool emit_read_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
+			  struct roe_txb *txb)
+{
+	s32 left = roe_psn_diff(rs->last_psn, rs->cur_psn);
+	struct roe_pkt model = {
+		.opcode = ROE_OP_READ_RESP_MIDDLE,
+		.syndrome = ROE_AETH_ACK | ROE_AETH_NO_CREDITS,
+		.pkey = qp->pkey,
+		.qpn = qp->dest_qpn,
+		.psn = rs->cur_psn,
+		.msn = rs->msn,
+		.len = qp->mtu,
+	};
+	const struct roe_sge_memo *memo = &ctx->answer;
+	unsigned int n;
+	u64 va;
+
+	if (!memo->mr || memo->message != rs->first_psn || rs->cur_psn == rs->start_psn ||
+	    left < 2 || rs->again || !roe_txb_lends(txb))
+		return false;
+	va = rs->va + ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	n = roe_txb_plan(txb, qp->mtu, left);
+	n = roe_mr_map_row(memo->mr, va, &txb->pkt[txb->n], n, qp->mtu);
+	if (!n)
+		return false;
+	roe_txb_add_row(txb, &model, n);
+	rs->cur_psn = roe_psn_add(rs->cur_psn, n);
+	return true;
+}
+
 static bool emit_atomic(struct roe_qp *qp, struct roe_rsrc *rs, struct roe_txb *txb)
 {
 	struct roe_tx_pkt *pkt = add_response(qp, txb, ROE_OP_ATOMIC_ACK, 0, rs->first_psn,
@@ -1092,7 +1198,7 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 		else if (rs && rs->kind == ROE_RSRC_ATOMIC)
 			ok = emit_atomic(qp, rs, txb);
 		else if (rs)
-			ok = emit_read(qp, ctx, rs, txb);
+			ok = emit_read_row(qp, ctx, rs, txb) || emit_read(qp, ctx, rs, txb);
 		else if (roe_resp_owes(resp))
 			ok = emit_ack(qp, ctx, txb);
 		else

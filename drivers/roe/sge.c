@@ -85,6 +85,21 @@ static struct roe_mr *recall(struct roe_qp *qp, const struct ib_pd *pd, struct r
 	return memo->mr;
 }
 
+/*
+ * The same for as much as one element has from @off on: *@len is cut to that, *@va is
+ * the address of the first byte.
+ */
+static struct roe_mr *span(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge_memo *memo,
+			   const struct roe_sge *sge, unsigned int num, int access, u32 off,
+			   u32 *len, u64 *va)
+{
+	if (!recall(qp, pd, memo, sge, num, access, off, 1))
+		return NULL;
+	*len = min(*len, memo->end - off);
+	*va = memo->va + (off - memo->begin);
+	return memo->mr;
+}
+
 /* What is known of another message is not known of this one. */
 static struct roe_sge_memo *memo_of(struct roe_sge_memo *memo, u32 message)
 {
@@ -197,7 +212,7 @@ static void copied(const struct roe_txb *txb, struct roe_tx_pkt *pkt)
  */
 static bool may_stay(const struct roe_qp *qp, const struct roe_txb *txb)
 {
-	return (txb->direct || txb->later) && qp->type == IB_QPT_RC;
+	return roe_txb_lends(txb) && qp->type == IB_QPT_RC;
 }
 
 /**
@@ -253,7 +268,7 @@ bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, 
 {
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
-	if ((txb->direct || txb->later) && add_pieces(&pkt->rx, mr, va, pkt->p.len)) {
+	if (roe_txb_lends(txb) && add_pieces(&pkt->rx, mr, va, pkt->p.len)) {
 		if (txb->direct)
 			roe_txb_in_place(txb);
 		return true;
@@ -357,6 +372,60 @@ bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const stru
 		ctx->received.mr = NULL;
 	return write_list(qp, &qp->resp.fault, qp->srq ? qp->srq->ib.pd : qp->pd,
 			  &ctx->received, rwqe->sge, rwqe->num_sge, off, vec, len);
+}
+
+/**
+ * roe_sge_source() - where a send WQE has its bytes
+ * @qp: owner
+ * @ctx: what this run knows of the WQE at next
+ * @wqe: that; not inline
+ * @off: first byte of the message
+ * @len: bytes; cut to what lies in one element
+ * @va: address of the first one, in the result
+ *
+ * Return: an MR that lasts, with the right to read that; NULL: packet by packet.
+ */
+struct roe_mr *roe_sge_source(struct roe_qp *qp, struct roe_ctx *ctx,
+			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va)
+{
+	return span(qp, qp->pd, memo_of(&ctx->source, qp->sq.next), wqe->sge, wqe->num_sge, 0,
+		    off, len, va);
+}
+
+/**
+ * roe_sge_target() - where the WQE at cons wants what it asked for
+ * @qp: owner
+ * @ctx: what this run knows of it
+ * @wqe: it
+ * @off: first byte of the message
+ * @len: bytes; cut to what lies in one element
+ * @va: address of the first one, in the result
+ *
+ * Return: an MR that lasts, with the right to write that; NULL: packet by packet.
+ */
+struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
+			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va)
+{
+	return span(qp, qp->pd, memo_of(&ctx->brought, qp->sq.cons), wqe->sge, wqe->num_sge,
+		    IB_ACCESS_LOCAL_WRITE, off, len, va);
+}
+
+/**
+ * roe_sge_room() - where the current receive WQE wants what comes next
+ * @qp: owner
+ * @ctx: what this run knows of it
+ * @off: first byte of the message, not 0
+ * @len: bytes; cut to what lies in one element
+ * @va: address of the first one, in the result
+ *
+ * Return: as roe_sge_target().
+ */
+struct roe_mr *roe_sge_room(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, u32 *len, u64 *va)
+{
+	const struct roe_rwqe *rwqe = &qp->resp.rwqe;
+
+	return span(qp, qp->srq ? qp->srq->ib.pd : qp->pd, &ctx->received, rwqe->sge,
+		    rwqe->num_sge, IB_ACCESS_LOCAL_WRITE, off, len, va);
 }
 
 /**

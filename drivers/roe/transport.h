@@ -55,6 +55,7 @@ bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_probed(struct roe_qp *qp);
 void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned int n);
 void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
 void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_pause(struct roe_qp *qp);
@@ -65,9 +66,12 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn);
 void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *pkt);
 
+bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
+
 /* responder.c: requests of the peer to memory and answers */
 void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *pkt);
+bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
 void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
@@ -130,8 +134,15 @@ bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const stru
 bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		   const struct kvec *vec, u32 len);
 
+struct roe_mr *roe_sge_source(struct roe_qp *qp, struct roe_ctx *ctx,
+			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va);
+struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
+			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va);
+struct roe_mr *roe_sge_room(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, u32 *len, u64 *va);
+
 /* qp.c: one round of the engines; KUnit has its own */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *pkt);
+void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_row *row);
 
 #endif /* ROE_TRANSPORT_H */

@@ -12,6 +12,7 @@
 #include <linux/string.h>
 #include <roe/opcode.h>
 #include <roe/pkt.h>
+#include <roe/psn.h>
 
 /* Two skbs of two bursts do not share a cache line. */
 #define BURST_ALIGN	64
@@ -130,6 +131,68 @@ struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len)
 }
 
 ROE_EXPORT_FOR_TEST(roe_txb_add);
+
+/**
+ * roe_txb_plan() - how many packets with a BTH only can be added in a row?
+ * @txb: burst
+ * @len: payload of each, a multiple of 4, bytes
+ * @max: more are not wanted
+ *
+ * Return: so many that they lie behind each other in one chunk, which is the current
+ * one now; 0: no room or no memory.
+ */
+unsigned int roe_txb_plan(struct roe_txb *txb, u32 len, unsigned int max)
+{
+	u32 bytes = sizeof(struct roe_bth) + len + ROE_ICRC_LEN;
+
+	if (!roe_txb_room(txb))
+		return 0;
+	max = min(max, ROE_TXB_PKTS - txb->n);
+	/* there is room for one more as long as the limit is not reached */
+	max = min(max, DIV_ROUND_UP(ROE_TXB_BYTES - txb->bytes, bytes));
+	if (!fits(txb, bytes) && !next_chunk(txb, bytes))
+		return 0;
+	if (txb->direct)
+		return max;
+	return min(max, (txb->chunk[txb->cur].size - txb->off) / bytes);
+}
+
+ROE_EXPORT_FOR_TEST(roe_txb_plan);
+
+/**
+ * roe_txb_add_row() - append packets that are alike
+ * @txb: burst
+ * @model: opcode and length as planned; the PSN counts up from one to the next
+ * @n: not more than were planned; the pieces of their payload are filled in already,
+ *     and of a direct burst stay where they are
+ */
+void roe_txb_add_row(struct roe_txb *txb, const struct roe_pkt *model, unsigned int n)
+{
+	struct roe_txb_chunk *chunk = &txb->chunk[txb->cur];
+	u32 bytes = sizeof(struct roe_bth) + model->len + ROE_ICRC_LEN;
+	u8 *buf = page_address(chunk->page) + txb->off;
+	struct roe_tx_pkt *pkt = &txb->pkt[txb->n];
+	u32 step = txb->direct ? 0 : bytes;
+	unsigned int i;
+
+	for (i = 0; i < n; i++, pkt++, buf += step) {
+		pkt->p = *model;
+		pkt->p.psn = roe_psn_add(model->psn, i);
+		pkt->rx.l3 = NULL;
+		pkt->rx.ce = false;
+		pkt->page = chunk->page;
+		pkt->buf = buf;
+		pkt->hdrlen = sizeof(struct roe_bth);
+		pkt->pad = 0;
+		pkt->again = false;
+	}
+	chunk->burst = txb->burst;
+	txb->off += n * step;
+	txb->bytes += n * bytes;
+	txb->n += n;
+}
+
+ROE_EXPORT_FOR_TEST(roe_txb_add_row);
 
 /**
  * roe_txb_cancel() - take the last packet back

@@ -17,6 +17,7 @@
 #include <linux/mm_types.h>
 #include <linux/types.h>
 #include <linux/uio.h>
+#include <asm/byteorder.h>
 #include <roe/wire.h>
 
 struct roe_ah_entry;
@@ -64,6 +65,21 @@ struct roe_rx_pkt {
 	u8		nvec;
 	struct kvec	vec[ROE_PKT_VECS];
 };
+
+/*
+ * Received packets in order, each of which may be part of something larger: those of
+ * a batch, or the descriptors of a direct burst.
+ */
+struct roe_rx_row {
+	const struct roe_rx_pkt	*first;
+	size_t			stride;		/* bytes from one to the next */
+	unsigned int		n;
+};
+
+static inline const struct roe_rx_pkt *roe_rx_at(const struct roe_rx_row *row, unsigned int i)
+{
+	return (const void *)row->first + i * row->stride;
+}
 
 /*
  * A packet to send. @buf is where the BTH will be, in a chunk of the burst. The
@@ -121,6 +137,12 @@ static inline bool roe_txb_room(const struct roe_txb *txb)
 	return txb->n < ROE_TXB_PKTS && txb->bytes < ROE_TXB_BYTES;
 }
 
+/* May payload be read where it is, later than its packet is made? */
+static inline bool roe_txb_lends(const struct roe_txb *txb)
+{
+	return txb->direct || txb->later;
+}
+
 /* BTH to ICRC, bytes. */
 static inline u32 roe_tx_bytes(const struct roe_tx_pkt *pkt)
 {
@@ -134,6 +156,12 @@ static inline u8 *roe_tx_payload(const struct roe_tx_pkt *pkt)
 }
 
 /* header.c: pure functions between struct roe_pkt and the bytes on the wire. */
+/* The last word of a BTH. */
+static inline __be32 roe_header_apsn(const struct roe_pkt *pkt)
+{
+	return cpu_to_be32((pkt->psn & ROE_PSN_MASK) | (pkt->ackreq ? ROE_BTH_ACKREQ : 0));
+}
+
 unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf);
 int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt);
 
@@ -145,6 +173,8 @@ static inline u8 roe_pkt_pad(u32 len)
 
 /* txb.c: under the QP lock, softirqs disabled; nothing sleeps. */
 struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len);
+unsigned int roe_txb_plan(struct roe_txb *txb, u32 len, unsigned int max);
+void roe_txb_add_row(struct roe_txb *txb, const struct roe_pkt *model, unsigned int n);
 void roe_txb_cancel(struct roe_txb *txb);
 void roe_txb_in_place(struct roe_txb *txb);
 void roe_txb_reset(struct roe_txb *txb);
