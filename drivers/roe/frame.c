@@ -112,7 +112,26 @@ static u32 seal_payload(struct roe_icrc_run *run, u32 crc, const struct roe_tx_p
 	return crc;
 }
 
-/* BTH and extended headers before the payload, pad and ICRC behind it. */
+/* Is the packet behind @pkt like it, but for AckReq, PSN and payload? */
+static bool repeats(const struct roe_tx_pkt *pkt)
+{
+	const struct roe_pkt *p = &pkt[0].p, *next = &pkt[1].p;
+
+	return pkt[0].hdrlen == sizeof(struct roe_bth) && next->opcode == p->opcode &&
+	       next->len == p->len && next->se == p->se && next->qpn == p->qpn &&
+	       next->pkey == p->pkey;
+}
+
+/* The BTH of the packet behind @pkt, which repeats it. */
+static void repeat_bth(const struct roe_tx_pkt *pkt)
+{
+	struct roe_bth *bth = (struct roe_bth *)pkt[1].buf;
+
+	memcpy(bth, pkt[0].buf, offsetof(struct roe_bth, apsn));
+	bth->apsn = roe_header_apsn(&pkt[1].p);
+}
+
+/* Pad and ICRC behind the payload; BTH and extended headers are in front of it. */
 static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 		 const struct roe_tx_pkt *pkt)
 {
@@ -120,7 +139,6 @@ static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 	u8 *tail = roe_tx_payload(pkt) + pkt->p.len;
 	u32 crc;
 
-	roe_header_build(&pkt->p, pkt->buf);
 	crc = roe_icrc_head(run, &head->ip4, head->v6, &head->udp, bth);
 	if (pkt->hdrlen > sizeof(*bth))
 		crc = roe_icrc_update(run, crc, bth + 1, pkt->hdrlen - sizeof(*bth));
@@ -244,6 +262,10 @@ struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *
 	copy_head(&head, skb, av->v6);
 	roe_icrc_begin(&run, skb->len);
 	for (i = 0; i < n; i++) {
+		if (i && repeats(&pkt[i - 1]))
+			repeat_bth(&pkt[i - 1]);
+		else
+			roe_header_build(&pkt[i].p, pkt[i].buf);
 		roe_frame_head_set(&head, id + i, roe_tx_bytes(&pkt[i]));
 		seal(&run, &head, &pkt[i]);
 	}

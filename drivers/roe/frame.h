@@ -80,8 +80,8 @@ struct roe_segs {
 	struct roe_frame_head	head;
 	u32			len;		/* BTH to ICRC, bytes */
 	const u8		*hdr;		/* min(len, ROE_HDR_MAX) bytes of it */
-	struct roe_cursor	bth;		/* its first byte */
 	bool		flat;		/* all of it lies there in one piece */
+	struct roe_cursor	bth;		/* otherwise its first byte */
 	u8			buf[ROE_HDR_MAX] __aligned(4);
 };
 

@@ -250,6 +250,8 @@ static bool head_step(struct roe_icrc_run *run, u16 id, const struct udphdr *udp
 	run->crc ^= psn_step[__ffs(psn)];
 	if (steps)
 		run->crc ^= id_step[id ? __ffs(id) : ARRAY_SIZE(id_step) - 1];
+	run->id = id;
+	run->bth.apsn = bth->apsn;
 	return true;
 }
 
@@ -272,8 +274,9 @@ u32 roe_icrc_head(struct roe_icrc_run *run, const void *l3, bool v6,
 
 	if (!udp)
 		return head_whole(run, l3, v6, NULL, bth);
-	if (!head_step(run, id, udp, bth))
-		run->crc = head_whole(run, l3, v6, udp, bth);
+	if (head_step(run, id, udp, bth))
+		return run->crc;
+	run->crc = head_whole(run, l3, v6, udp, bth);
 	run->len = udp->len;
 	run->id = id;
 	run->bth = *bth;

@@ -54,6 +54,9 @@ struct flow {
 	u32			qpn;		/* of @qp */
 	struct roe_qp		*qp;		/* NULL: none of ours */
 	u32			pkts, bytes;	/* proven for it, not yet counted */
+	/* the last one in the batch, if it is one like those in the middle of a message */
+	u32			like_len;	/* BTH to ICRC, bytes; 0: it is not */
+	u64			like;		/* its BTH in front of AckReq and PSN */
 };
 
 int roe_receive_init(void)
@@ -278,6 +281,54 @@ static bool marked(const struct roe_frame_head *head)
 	return INET_ECN_is_ce(head->v6 ? ipv6_get_dsfield(&head->ip6) : head->ip4.tos);
 }
 
+/* What does not differ between packets in the middle of a message. */
+static u64 bth_begin(const struct roe_segs *segs)
+{
+	BUILD_BUG_ON(offsetof(struct roe_bth, apsn) != sizeof(u64));
+	return get_unaligned((const u64 *)segs->hdr);
+}
+
+/* Remember a proven packet: one in a train, with payload and nothing else behind its BTH. */
+static void remember(struct flow *flow, const struct roe_segs *segs, u32 hdrlen, u32 len)
+{
+	flow->like_len = 0;
+	if (segs->list || !segs->flat || hdrlen != sizeof(struct roe_bth) || !len ||
+	    roe_pkt_pad(len))
+		return;
+	flow->like_len = segs->len;
+	flow->like = bth_begin(segs);
+}
+
+/* Is the packet at hand like the last one in the batch, but for AckReq, PSN and payload? */
+static bool like_last(const struct flow *flow, const struct roe_segs *segs,
+		      const struct batch *batch)
+{
+	return batch->n && segs->len == flow->like_len && segs->flat &&
+	       bth_begin(segs) == flow->like;
+}
+
+/* Prove it into @rx: all that was proven of the one before is true of it, but the ICRC. */
+static bool prove_like(struct flow *flow, struct roe_segs *segs, struct roe_rx_pkt *rx)
+{
+	u32 apsn = be32_to_cpu(((const struct roe_bth *)segs->hdr)->apsn);
+	const struct roe_rx_pkt *last = rx - 1;
+	__le32 icrc;
+
+	map_flat(segs, sizeof(struct roe_bth), rx, &icrc);
+	if (!icrc_ok(&flow->run, segs, sizeof(struct roe_bth), rx, icrc)) {
+		roe_stat_inc(flow->qp->dev, ROE_STAT_RX_ICRC_ERR);
+		return false;
+	}
+	flow->pkts++;
+	flow->bytes += segs->len;
+	rx->p = last->p;
+	rx->p.psn = apsn & ROE_PSN_MASK;
+	rx->p.ackreq = apsn & ROE_BTH_ACKREQ;
+	rx->l3 = last->l3;
+	rx->ce = last->ce;
+	return true;
+}
+
 /* Prove the packet at hand into @rx; otherwise count why not. */
 static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 		  struct roe_rx_pkt *rx)
@@ -307,6 +358,7 @@ static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 	trim_pad(rx);
 	rx->l3 = &flow->l3;
 	rx->ce = marked(&segs->head);
+	remember(flow, segs, hdrlen, rx->p.len);
 	return true;
 }
 
@@ -340,23 +392,30 @@ static void deliver(struct flow *flow, struct batch *batch)
 	batch->busy = false;
 }
 
+/* Find the QP of the packet at hand and prove it for that; false: it counts as lost. */
+static bool take(struct flow *flow, struct roe_segs *segs, struct batch *batch)
+{
+	u32 qpn = dest_qpn(segs);
+
+	if (qpn != flow->qpn) {
+		deliver(flow, batch);
+		roe_icrc_begin(&flow->run, segs->left);
+		flow->qpn = qpn;
+		flow->qp = find_qp(flow, qpn);
+	}
+	if (!flow->qp) {
+		roe_stat_inc(roe_net_device(flow->net, flow->skb->dev), ROE_STAT_RX_NO_QP);
+		return false;
+	}
+	return prove(flow, segs, batch, &batch->pkt[batch->n]);
+}
+
 static void receive(struct flow *flow, struct roe_segs *segs, struct batch *batch)
 {
 	roe_icrc_begin(&flow->run, flow->skb->len);
 	do {
-		u32 qpn = dest_qpn(segs);
-
-		if (qpn != flow->qpn) {
-			deliver(flow, batch);
-			roe_icrc_begin(&flow->run, segs->left);
-			flow->qpn = qpn;
-			flow->qp = find_qp(flow, qpn);
-		}
-		if (!flow->qp) {
-			roe_stat_inc(roe_net_device(flow->net, flow->skb->dev), ROE_STAT_RX_NO_QP);
-			continue;
-		}
-		if (prove(flow, segs, batch, &batch->pkt[batch->n]))
+		if (like_last(flow, segs, batch) ?
+		    prove_like(flow, segs, &batch->pkt[batch->n]) : take(flow, segs, batch))
 			batch->n++;
 		if (batch->n == BATCH_PKTS || batch->bounced) {
 			deliver(flow, batch);
