@@ -16,6 +16,10 @@
 #include "raw.h"
 #include "rt.h"
 
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT	103
+#endif
+
 #define ROCE_PORT	4791
 #define PEER_PORT	0xc001
 #define HEADERS		(sizeof(struct iphdr) + sizeof(struct udphdr))
@@ -125,29 +129,6 @@ static int find_netdev(int fd, uint32_t local)
 	rt_die("no netdev has the address of the peer");
 }
 
-void raw_open(struct raw_peer *peer, const char *netns, const char *local,
-	      const char *remote)
-{
-	struct sockaddr_in sin = {
-		.sin_family = AF_INET,
-		.sin_port = htons(ROCE_PORT),
-	};
-
-	const int on = 1;
-
-	peer->ip_id = 1;
-	if (inet_pton(AF_INET, local, &peer->local) != 1 ||
-	    inet_pton(AF_INET, remote, &peer->remote) != 1)
-		rt_die("addresses %s, %s", local, remote);
-	peer->tx = socket_in(netns, AF_INET, SOCK_RAW, IPPROTO_RAW);
-	peer->l2 = socket_in(netns, AF_PACKET, SOCK_DGRAM, 0);
-	peer->rx = socket_in(netns, AF_INET, SOCK_DGRAM, 0);
-	peer->ifindex = find_netdev(peer->rx, peer->local);
-	if (bind(peer->rx, (struct sockaddr *)&sin, sizeof(sin)) ||
-	    setsockopt(peer->rx, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)))
-		rt_die("bind port %d in %s: %m", ROCE_PORT, netns);
-}
-
 static uint16_t ip_id(struct raw_peer *peer, unsigned int odd)
 {
 	if (odd & RAW_ID_ZERO)
@@ -243,6 +224,80 @@ static void send_options(struct raw_peer *peer, uint8_t *buf, size_t len)
 	send_ip(peer, buf, len + 4);
 }
 
+/* An unconnected socket that must not fragment counts IPv4 IDs from 0 on, within an skb. */
+static void open_train(struct raw_peer *peer, const char *netns)
+{
+	const int pmtu = IP_PMTUDISC_DO;
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_port = htons(PEER_PORT),
+		.sin_addr.s_addr = peer->local,
+	};
+
+	peer->train = socket_in(netns, AF_INET, SOCK_DGRAM, 0);
+	if (bind(peer->train, (struct sockaddr *)&sin, sizeof(sin)) ||
+	    setsockopt(peer->train, IPPROTO_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu)))
+		rt_die("bind port %#x in %s: %m", PEER_PORT, netns);
+}
+
+void raw_train_begin(struct raw_peer *peer)
+{
+	peer->collect = true;
+	peer->nr_cars = 0;
+	peer->cars_len = 0;
+}
+
+void raw_train_send(struct raw_peer *peer)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_port = htons(ROCE_PORT),
+		.sin_addr.s_addr = peer->remote,
+	};
+	const int size = peer->car;
+
+	peer->collect = false;
+	if (setsockopt(peer->train, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size)) ||
+	    sendto(peer->train, peer->cars, peer->cars_len, 0, (struct sockaddr *)&sin,
+		   sizeof(sin)) < 0)
+		rt_die("send a train of %u packets: %m", peer->nr_cars);
+}
+
+void raw_open(struct raw_peer *peer, const char *netns, const char *local,
+	      const char *remote)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_port = htons(ROCE_PORT),
+	};
+
+	const int on = 1;
+
+	peer->ip_id = 1;
+	if (inet_pton(AF_INET, local, &peer->local) != 1 ||
+	    inet_pton(AF_INET, remote, &peer->remote) != 1)
+		rt_die("addresses %s, %s", local, remote);
+	peer->tx = socket_in(netns, AF_INET, SOCK_RAW, IPPROTO_RAW);
+	peer->l2 = socket_in(netns, AF_PACKET, SOCK_DGRAM, 0);
+	peer->rx = socket_in(netns, AF_INET, SOCK_DGRAM, 0);
+	peer->ifindex = find_netdev(peer->rx, peer->local);
+	if (bind(peer->rx, (struct sockaddr *)&sin, sizeof(sin)) ||
+	    setsockopt(peer->rx, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)))
+		rt_die("bind port %d in %s: %m", ROCE_PORT, netns);
+	open_train(peer, netns);
+}
+
+/* @bytes from BTH to ICRC go with the next train. */
+static void add_car(struct raw_peer *peer, const void *bytes, size_t len)
+{
+	if (!peer->nr_cars++)
+		peer->car = len;
+	if (len > peer->car || peer->cars_len + len > sizeof(peer->cars))
+		rt_die("%zu bytes do not fit into this train", len);
+	memcpy(peer->cars + peer->cars_len, bytes, len);
+	peer->cars_len += len;
+}
+
 /* @len bytes from BTH to payload, in headers as @k wants them, with an ICRC. */
 static void transmit(struct raw_peer *peer, const uint8_t *bytes, size_t len,
 		     uint32_t from, const struct raw_pkt *k)
@@ -254,7 +309,7 @@ static void transmit(struct raw_peer *peer, const uint8_t *bytes, size_t len,
 		.ihl = 5,
 		.tos = k->tos,
 		.tot_len = htons(all),
-		.id = htons(ip_id(peer, k->odd)),
+		.id = htons(peer->collect ? peer->nr_cars : ip_id(peer, k->odd)),
 		.frag_off = htons(k->odd & (RAW_NO_DF | RAW_FRAGMENTS) ? 0 : IP_DF),
 		.ttl = k->ttl ?: 64,
 		.protocol = IPPROTO_UDP,
@@ -275,6 +330,10 @@ static void transmit(struct raw_peer *peer, const uint8_t *bytes, size_t len,
 	memcpy(buf + HEADERS, bytes, len);
 	crc = htole32(icrc(buf, HEADERS + (len < 12 ? 12 : len)) ^ k->bad_icrc);
 	memcpy(buf + HEADERS + len, &crc, sizeof(crc));
+	if (peer->collect) {
+		add_car(peer, buf + HEADERS, len + sizeof(crc));
+		return;
+	}
 	if (k->odd & RAW_SUM)
 		set_udp_sum((struct iphdr *)buf, (struct udphdr *)(buf + sizeof(ip)),
 			    all - sizeof(ip));

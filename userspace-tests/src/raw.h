@@ -78,6 +78,11 @@ struct raw_peer {
 	uint32_t local;		/* addresses, network order */
 	uint32_t remote;
 	uint16_t ip_id;
+	int train;		/* UDP socket with our source port */
+	bool collect;		/* into @cars instead of sending */
+	unsigned int nr_cars;
+	size_t car, cars_len;	/* bytes from BTH to ICRC: of the first, of all */
+	uint8_t cars[60000];
 };
 
 /*
@@ -89,6 +94,13 @@ void raw_open(struct raw_peer *peer, const char *netns, const char *local,
 
 /* Sends one packet with valid headers, lengths and ICRC. */
 void raw_send(struct raw_peer *peer, const struct raw_pkt *pkt);
+
+/*
+ * What raw_send() is given between these two leaves as one skb (UDP GSO): packets of one
+ * length but for a shorter last one, with no oddities of the IP header.
+ */
+void raw_train_begin(struct raw_peer *peer);
+void raw_train_send(struct raw_peer *peer);
 
 /* Sends @len bytes from BTH to payload, adds the ICRC. */
 void raw_send_bytes(struct raw_peer *peer, const void *bytes, size_t len);

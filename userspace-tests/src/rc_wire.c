@@ -1142,6 +1142,183 @@ struct wire_case {
 	bool (*run)(void);
 };
 
+/* ---- trains ---- */
+
+#define TRAIN	20	/* packets of a message, the first of which goes alone */
+
+/* First, Middle and Last follow each other. */
+static uint8_t place(uint8_t first, int i)
+{
+	return first + (i > 0) + (i == TRAIN - 1);
+}
+
+/* A WRITE of TRAIN packets; @bend changes packet @i, or all that its number is given. */
+static void write_train(void (*bend)(struct raw_pkt *k, int i))
+{
+	struct raw_pkt k;
+	int i;
+
+	for (i = 0; i < TRAIN; i++) {
+		k = pkt(place(RAW_WRITE_FIRST, i), i);
+		k.ackreq = i == TRAIN - 1;
+		k.len = PMTU;
+		k.dmalen = TRAIN * PMTU;
+		k.data = pattern + i * PMTU;
+		if (bend)
+			bend(&k, i);
+		if (i == 1)
+			raw_train_begin(&peer);
+		raw_send(&peer, &k);
+	}
+	raw_train_send(&peer);
+}
+
+/* The first @n packets of it are in memory and nothing behind them. */
+static bool arrived(int n)
+{
+	size_t i;
+
+	for (i = n * PMTU; i < BUF; i++)
+		if (buf.p[GUARD + i] != 0xee)
+			return RT_CHECK(!"memory behind the last packet intact");
+	return holds(0, n * PMTU) && guards();
+}
+
+static bool train_whole(void)
+{
+	fresh();
+	write_train(NULL);
+	return expect_ack(ACK, TRAIN - 1, 1) && arrived(TRAIN) && silence() && alive();
+}
+
+static void ask_7(struct raw_pkt *k, int i)
+{
+	k->ackreq |= i == 7;
+}
+
+static bool train_asks(void)
+{
+	fresh();
+	write_train(ask_7);
+	return expect_ack(ACK, TRAIN - 1, 1) && arrived(TRAIN) && silence() && alive();
+}
+
+static bool train_sends(void)
+{
+	struct raw_pkt k;
+	int i;
+
+	fresh();
+	recv_at(1, 0, TRAIN * PMTU);
+	for (i = 0; i < TRAIN; i++) {
+		k = pkt(place(RAW_SEND_FIRST, i), i);
+		k.ackreq = i == TRAIN - 1;
+		k.len = i == TRAIN - 1 ? 5 : PMTU;
+		k.data = pattern + i * PMTU;
+		if (!i)
+			raw_train_begin(&peer);
+		raw_send(&peer, &k);
+	}
+	raw_train_send(&peer);
+	return expect_ack(ACK, TRAIN - 1, 1) && got(1, (TRAIN - 1) * PMTU + 5) &&
+	       holds(0, (TRAIN - 1) * PMTU + 5) && guards() && alive();
+}
+
+/* Of the one that is lost, however that happens, and what follows nothing is written. */
+static bool train_broken(void (*bend)(struct raw_pkt *k, int i))
+{
+	struct raw_pkt k;
+
+	fresh();
+	write_train(bend);
+	if (!expect_ack(NAK_SEQ, 7, 0) || !arrived(7))
+		return false;
+	k = pkt(RAW_WRITE_MIDDLE, 7);
+	k.len = PMTU;
+	k.data = pattern + 7 * PMTU;
+	raw_send(&peer, &k);
+	return expect_ack(ACK, TRAIN - 1, 1) && arrived(TRAIN) && alive();
+}
+
+static void bad_icrc_7(struct raw_pkt *k, int i)
+{
+	k->bad_icrc = i == 7;
+}
+
+static bool train_bad_icrc(void)
+{
+	return train_broken(bad_icrc_7);
+}
+
+static void bad_tver_7(struct raw_pkt *k, int i)
+{
+	k->tver = i == 7;
+}
+
+static bool train_bad_tver(void)
+{
+	return train_broken(bad_tver_7);
+}
+
+static void bad_pkey_7(struct raw_pkt *k, int i)
+{
+	k->pkey = i == 7 ? 0x1234 : 0;
+}
+
+static bool train_bad_pkey(void)
+{
+	return train_broken(bad_pkey_7);
+}
+
+static void to_nobody_7(struct raw_pkt *k, int i)
+{
+	k->qpn ^= i == 7;
+}
+
+static bool train_to_nobody(void)
+{
+	return train_broken(to_nobody_7);
+}
+
+static void old_7(struct raw_pkt *k, int i)
+{
+	k->psn -= i == 7 ? 5 : 0;
+}
+
+static bool train_old(void)
+{
+	return train_broken(old_7);
+}
+
+/* Those before the one that is refused count, those behind it do not. */
+static bool train_refused(void (*bend)(struct raw_pkt *k, int i), uint8_t syndrome)
+{
+	fresh();
+	write_train(bend);
+	return expect_ack(syndrome, 7, 0) && arrived(7) && dead();
+}
+
+static void send_7(struct raw_pkt *k, int i)
+{
+	if (i == 7)
+		k->opcode = RAW_SEND_MIDDLE;
+}
+
+static bool train_other_opcode(void)
+{
+	return train_refused(send_7, NAK_INV);
+}
+
+static void too_long_7(struct raw_pkt *k, int i)
+{
+	k->dmalen = 8 * PMTU - 1;
+}
+
+static bool train_too_long(void)
+{
+	return train_refused(too_long_7, NAK_INV);
+}
+
 static const struct wire_case list_cases[] = {
 	{ "a list", list_plain },
 	{ "a list with packets for a QP that is none", list_to_nobody },
@@ -1151,6 +1328,16 @@ static const struct wire_case list_cases[] = {
 
 static const struct wire_case cases[] = {
 	{ "SEND Only: ACK, data, completion", send_only },
+	{ "a train: one ACK, data", train_whole },
+	{ "a train: AckReq in its middle", train_asks },
+	{ "a train: SEND, shorter last packet", train_sends },
+	{ "a train: wrong ICRC in its middle", train_bad_icrc },
+	{ "a train: unknown version in its middle", train_bad_tver },
+	{ "a train: other partition in its middle", train_bad_pkey },
+	{ "a train: another QP in its middle", train_to_nobody },
+	{ "a train: an old PSN in its middle", train_old },
+	{ "a train: another operation in its middle", train_other_opcode },
+	{ "a train: more than was announced", train_too_long },
 	{ "SEND First, Middle, Last: MSN moves at the end", send_three_parts },
 	{ "gap: one NAK 0x60, then silence; what finds no receive WQE is forgotten", gap },
 	{ "gap: what came early is done when it closes, in order", gap_closed },
