@@ -338,6 +338,34 @@ static void srq_last_wqe(struct kunit *test)
 	sim_destroy(sim);
 }
 
+/* That event says that no WQE of the SRQ is with the QP: also while its SQ is lent. */
+static void srq_last_wqe_lent(struct kunit *test)
+{
+	struct sim *sim = sim_create(test);
+	struct sim_side *side;
+	struct roe_ctx ctx = {};
+
+	KUNIT_ASSERT_NOT_NULL(test, sim);
+	side = &sim->side[1];
+	side->qp->srq = &side->srq;
+	sim_recv(sim, 1, 600);
+	sim_post(sim, 0, IB_WR_SEND, 600, 0);
+	sim_emit(sim, 0);
+	sim_receive(sim, 1, &list_first_entry(&sim->wire, struct sim_pkt, link)->rx);
+	sim_post(sim, 1, IB_WR_SEND, 10, 0);
+	side->qp->lent = true;
+
+	roe_complete_error(side->qp, &ctx);
+	KUNIT_EXPECT_EQ(test, ctx.events, BIT(IB_EVENT_QP_LAST_WQE_REACHED));
+	KUNIT_EXPECT_EQ(test, (int)status_of(&side->rcq), (int)IB_WC_WR_FLUSH_ERR);
+	KUNIT_EXPECT_EQ(test, (int)status_of(&side->scq), 99);
+	side->qp->lent = false;
+	roe_complete_flush(side->qp, &ctx);
+	KUNIT_EXPECT_EQ(test, (int)status_of(&side->rcq), 99);
+	KUNIT_EXPECT_EQ(test, (int)status_of(&side->scq), (int)IB_WC_WR_FLUSH_ERR);
+	sim_destroy(sim);
+}
+
 static struct kunit_case srq_cases[] = {
 	KUNIT_CASE(srq_limit),
 	KUNIT_CASE(srq_post),
@@ -347,6 +375,7 @@ static struct kunit_case srq_cases[] = {
 	KUNIT_CASE(srq_move_user),
 	KUNIT_CASE(srq_hostile),
 	KUNIT_CASE(srq_last_wqe),
+	KUNIT_CASE(srq_last_wqe_lent),
 	{}
 };
 

@@ -179,16 +179,17 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
  * @ctx: takes the notifications owed
  *
  * Called on the way into ERR and again on every later doorbell: WQEs posted in
- * ERR are flushed too. Not while a QP of this device reads what they send; then
- * roe_direct_send() calls again. If there are many not all at once, with softirqs off:
- * then qp->flush_more is set, and the end of this run sees to it that there is another.
+ * ERR are flushed too. Those of the SQ not while a QP of this device reads what they
+ * send; then roe_direct_send() calls again. The RQ does not wait for that: there is an
+ * event that says that the last of an SRQ's WQEs is back. If there are many not all at
+ * once, with softirqs off: then qp->flush_more is set, and the end of this run sees to it
+ * that there is another.
  */
 void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	qp->flush_more = false;
-	if (qp->lent)
-		return;
-	flush_send(qp, ctx);
+	if (!qp->lent)
+		flush_send(qp, ctx);
 	flush_recv(qp, ctx);
 }
 
