@@ -137,6 +137,28 @@ static void hold_unsignaled(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 18));
 }
 
+/* One doorbell for a list: what is asked for in the middle of it is not kept waiting. */
+static void hold_list(struct kunit *test)
+{
+	struct holder user;
+	struct roe_sq *sq;
+
+	holder_init(test, &user);
+	sq = &user.qp->sq;
+	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_SEND, 0, 16));
+	roe_sq_slot(sq, sq->prod)->opcode = IB_WR_SEND;
+	roe_sq_slot(sq, sq->prod)->flags = IB_SEND_SIGNALED;
+	sq->prod++;
+	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 17));
+	roe_sq_slot(sq, sq->prod++)->opcode = IB_WR_RDMA_READ;
+	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 18));
+	roe_sq_slot(sq, sq->prod++)->opcode = IB_WR_SEND;
+	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_SEND, 0, 19));
+	/* and one that fails is not either */
+	roe_sq_slot(sq, sq->prod)->status = IB_WC_LOC_QP_OP_ERR;
+	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 20));
+}
+
 static void hold_trains(struct kunit *test)
 {
 	struct holder user;
@@ -178,6 +200,7 @@ static struct kunit_case hold_cases[] = {
 	KUNIT_CASE(hold_pauses),
 	KUNIT_CASE(hold_cost),
 	KUNIT_CASE(hold_unsignaled),
+	KUNIT_CASE(hold_list),
 	KUNIT_CASE(hold_trains),
 	KUNIT_CASE(hold_in_vain),
 	{}

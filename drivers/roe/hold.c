@@ -71,19 +71,35 @@ void roe_pace_sent(struct roe_pace *pace, u64 begin, u64 end)
 
 ROE_EXPORT_FOR_TEST(roe_pace_sent);
 
-static bool waits_for_company(const struct roe_qp *qp, const struct roe_swqe *wqe)
+static bool waits_for_company(const struct roe_swqe *wqe)
 {
-	if (qp->sq_sig_all || (wqe->flags & (IB_SEND_SIGNALED | IB_SEND_SOLICITED)))
+	/* one that failed at the door is reported at once */
+	if (wqe->status != IB_WC_SUCCESS ||
+	    (wqe->flags & (IB_SEND_SIGNALED | IB_SEND_SOLICITED)))
 		return false;
 	switch (wqe->opcode) {
 	case IB_WR_SEND:
 	case IB_WR_SEND_WITH_IMM:
 	case IB_WR_RDMA_WRITE:
 	case IB_WR_RDMA_WRITE_WITH_IMM:
-		return qp->sq.prod - qp->sq.next < HOLD_PKTS;
+		return true;
 	default:
 		return false;
 	}
+}
+
+/* One doorbell may bring several: those that came since the last look at them. */
+static bool all_wait(const struct roe_qp *qp)
+{
+	const struct roe_sq *sq = &qp->sq;
+	u32 i = qp->hold.until ? qp->hold.behind : sq->next;
+
+	if (qp->sq_sig_all || sq->prod - sq->next >= HOLD_PKTS)
+		return false;
+	for (; i != sq->prod; i++)
+		if (!waits_for_company(roe_sq_slot(sq, i)))
+			return false;
+	return true;
 }
 
 /* What had waited leaves with company. */
@@ -98,7 +114,7 @@ static void good(struct roe_hold *hold)
 
 /**
  * roe_hold_message() - a doorbell has brought small messages: shall they wait?
- * @qp: connected, in RTS; the last message is in the SQ
+ * @qp: connected, in RTS; the messages are in the SQ
  * @ctx: the time
  * @run: of roe_pace_doorbell()
  *
@@ -108,14 +124,14 @@ bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, u32 run)
 {
 	struct roe_hold *hold = &qp->hold;
 
-	if (run < hold->need || qp->state != IB_QPS_RTS ||
-	    !waits_for_company(qp, roe_sq_slot(&qp->sq, qp->sq.prod - 1))) {
+	if (run < hold->need || qp->state != IB_QPS_RTS || !all_wait(qp)) {
 		if (hold->until)
 			good(hold);
 		return false;
 	}
 	if (!hold->until)
 		hold->until = ctx->now + HOLD_NS;
+	hold->behind = qp->sq.prod;
 	return true;
 }
 

@@ -18,6 +18,7 @@ struct roe_pace {
 /* Of a QP: under qp->lock. */
 struct roe_hold {
 	u64	until;		/* ns: what is in the SQ may wait; 0: nothing does */
+	u32	behind;		/* SQ index behind what may */
 	u32	need;		/* so many doorbells are a stream */
 	u32	good;		/* trains since the clock had to send one */
 };
