@@ -623,6 +623,59 @@ static void error_rnr_impatience(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
 }
 
+/* Nor for so long that the clock of the peer runs out. */
+static void error_rnr_short_timeout(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_pkt p = { .opcode = ROE_OP_SEND_ONLY, .psn = PSN0, .ackreq = true };
+	u64 start = sim->now;
+
+	qp->attr.min_rnr_timer = 0;
+	qp->timeout_ns = roe_timer_ack_ns(10);	/* 4.2 ms */
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &p));
+	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+	while (!sim_emit(sim, 1)) {
+		KUNIT_ASSERT_NE(test, roe_timer_next(qp), 0);
+		sim->now = roe_timer_next(qp);
+		sim_timer(sim, 1);
+	}
+	KUNIT_EXPECT_LE(test, sim->now - start, qp->timeout_ns / 4);
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_AETH_RNR_NAK);
+
+	sim = fresh(test);
+	qp->attr.min_rnr_timer = 0;
+	qp->timeout_ns = roe_timer_ack_ns(5);
+	p = (struct roe_pkt){ .opcode = ROE_OP_SEND_ONLY, .psn = PSN0 };
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_AETH_RNR_NAK);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
+}
+
+/* What comes while it waits may be taken, or be the end of the QP: no RNR NAK any more. */
+static void error_rnr_overtaken(struct kunit *test)
+{
+	struct sim *sim = impatient(test);
+	struct roe_pkt p = { .opcode = ROE_OP_SEND_ONLY, .psn = PSN0, .ackreq = true };
+	struct roe_rx_pkt rx = { .p = { .opcode = ROE_OP_WRITE_LAST, .psn = PSN0 } };
+
+	sim_recv(sim, 1, 100);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(sim->side[1].qp), 0);
+
+	sim = impatient(test);
+	sim_receive(sim, 1, &rx);
+	sim->now += ROE_RNR_PATIENCE_NS;
+	sim_timer(sim, 1);
+	sim_emit(sim, 1);
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_INV_REQ);
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_ERR);
+}
+
 /* While the requester waits it sends nothing, so no time-out may count. */
 static void error_rnr_progress(struct kunit *test)
 {
@@ -1061,6 +1114,31 @@ static void error_dup_after_wrap(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
 }
 
+/* Once around with nothing but READs: their PSNs are not those of what was written before. */
+static void error_dup_after_reads(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_resp *resp = &sim->side[1].qp->resp;
+	struct roe_pkt p = { .opcode = ROE_OP_WRITE_ONLY, .ackreq = true, .psn = PSN0 };
+	struct roe_pkt r;
+	u32 n;
+
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	for (n = 0x400000; n <= 0x1000000; n += 0x400000) {
+		resp->psn = roe_psn_add(PSN0, n);
+		p = a_read(sim, 0, 10);
+		p.psn = resp->psn;
+		KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	}
+	p = (struct roe_pkt){ .opcode = ROE_OP_WRITE_ONLY, .ackreq = true, .psn = PSN0 };
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	/* until there is something again */
+	p.psn = resp->psn;
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.psn, p.psn);
+}
+
 /* The NAK for a gap is not sent any more when what is missing has come in the same run. */
 static void error_nak_too_late(struct kunit *test)
 {
@@ -1351,6 +1429,8 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr),
 	KUNIT_CASE(error_rnr_patience),
 	KUNIT_CASE(error_rnr_impatience),
+	KUNIT_CASE(error_rnr_short_timeout),
+	KUNIT_CASE(error_rnr_overtaken),
 	KUNIT_CASE(error_rnr_progress),
 	KUNIT_CASE(error_lost),
 	KUNIT_CASE(error_no_reads),
@@ -1364,6 +1444,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_too_many_flushes),
 	KUNIT_CASE(error_flushes_after_read),
 	KUNIT_CASE(error_dup_after_wrap),
+	KUNIT_CASE(error_dup_after_reads),
 	KUNIT_CASE(error_nak_too_late),
 	KUNIT_CASE(error_lent),
 	KUNIT_CASE(error_direct),

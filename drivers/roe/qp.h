@@ -226,7 +226,8 @@ struct roe_resp {
 	u32	rsrc_nr;	/* slots = max_dest_rd_atomic, may be 0 */
 	u32	rsrc_pending;	/* slots with responses to send */
 	u32	flush_nr;	/* FLUSHes to answer */
-	u32	done_psn;	/* of the last SEND or WRITE executed */
+	u32	done_psn;	/* of the last SEND or WRITE executed ... */
+	bool	done_known;	/* ... which is less than 2^23 packets ago */
 	bool	stalled;	/* ... of which the next waits for a page */
 	bool	cnp_due;	/* a packet came marked: tell the peer */
 	u64	cnp_after;	/* ... again not before this, ns */

@@ -69,11 +69,7 @@ static void refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 		roe_stat_inc(qp->dev, ROE_STAT_RESP_REM_ACCESS);
 	owe(resp, resp->psn, v.syndrome);
 	resp->fatal = true;
-}
-
-static bool waits_for_rwqe(const struct roe_resp *resp)
-{
-	return resp->rnr_look && (resp->nak_state & ROE_AETH_KIND_MASK) == ROE_AETH_RNR_NAK;
+	resp->rnr_look = 0;
 }
 
 /* Opcode sequence (wire.md section 2). */
@@ -519,6 +515,10 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 	if (flags & (ROE_F_SEND | ROE_F_WRITE)) {
 		resp->in_msg = flags & ROE_F_END ? 0 : flags & (ROE_F_SEND | ROE_F_WRITE);
 		resp->done_psn = p->psn;
+		resp->done_known = true;
+	} else if (roe_psn_diff(resp->psn, resp->done_psn) <= 0) {
+		/* so long ago that the peer would take it for news, or for a later one */
+		resp->done_known = false;
 	}
 	if (!(flags & (ROE_F_SEND | ROE_F_WRITE)) || (flags & ROE_F_END))
 		resp->msn = roe_psn_add(resp->msn, 1);
@@ -555,8 +555,7 @@ static void owe_page_nak(struct roe_qp *qp, bool busy)
  */
 static void owe_again(struct roe_resp *resp)
 {
-	/* so long ago that the peer would take it for news */
-	if (roe_psn_diff(resp->psn, resp->done_psn) > 0)
+	if (resp->done_known && roe_psn_diff(resp->psn, resp->done_psn) > 0)
 		owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
@@ -566,6 +565,19 @@ static void owe_rnr_nak(struct roe_qp *qp)
 	roe_stat_inc(qp->dev, ROE_STAT_RNR_SENT);
 	owe_nak(&qp->resp,
 		ROE_AETH_RNR_NAK | (qp->attr.min_rnr_timer & ROE_AETH_VALUE_MASK));
+}
+
+/* How long an RNR NAK may wait; 0: not at all. */
+static u64 rnr_patience(const struct roe_qp *qp)
+{
+	/* in other states the timer does not run */
+	if (qp->state != IB_QPS_RTS ||
+	    roe_timer_rnr_ns(qp->attr.min_rnr_timer) < ROE_RNR_LONG_NS)
+		return 0;
+	if (!qp->timeout_ns)
+		return ROE_RNR_PATIENCE_NS;
+	/* the peer's own clock, which is as a rule that of ours, must not run out */
+	return min_t(u64, ROE_RNR_PATIENCE_NS, qp->timeout_ns / 4);
 }
 
 /*
@@ -578,19 +590,18 @@ static void owe_rnr_nak(struct roe_qp *qp)
 static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
 	struct roe_resp *resp = &qp->resp;
+	u64 patience = rnr_patience(qp);
 
-	if (waits_for_rwqe(resp))
+	if (resp->rnr_look)
 		return;
 	if ((resp->nak_state & ROE_AETH_KIND_MASK) == ROE_AETH_RNR_NAK ||
-	    roe_timer_rnr_ns(qp->attr.min_rnr_timer) < ROE_RNR_LONG_NS ||
-	    /* in others the timer does not run */
-	    qp->state != IB_QPS_RTS) {
+	    patience < ROE_RNR_LOOK_NS) {
 		owe_rnr_nak(qp);
 		return;
 	}
 	resp->nak_state = ROE_AETH_RNR_NAK;
 	resp->rnr_look = ctx->now + ROE_RNR_LOOK_NS;
-	resp->rnr_until = ctx->now + ROE_RNR_PATIENCE_NS;
+	resp->rnr_until = ctx->now + patience;
 	if (!resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
 		owe_again(resp);
 }
@@ -605,17 +616,14 @@ static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_resp *resp = &qp->resp;
-	bool waits = waits_for_rwqe(resp);
 
 	resp->rnr_look = 0;
-	if (!waits)
-		return;
 	if (have_rwqe(qp, ROE_F_RWQE))
 		owe_nak(resp, ROE_NAK_PSN_SEQ);
 	else if (ctx->now >= resp->rnr_until)
 		owe_rnr_nak(qp);
 	else
-		resp->rnr_look = ctx->now + ROE_RNR_LOOK_NS;
+		resp->rnr_look = min(ctx->now + ROE_RNR_LOOK_NS, resp->rnr_until);
 }
 
 ROE_EXPORT_FOR_TEST(roe_responder_look);
@@ -635,6 +643,7 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 		not_ready(qp, ctx);
 		return;
 	}
+	resp->rnr_look = 0;
 	if (!roe_opcode_len_ok(rx->p.opcode, rx->p.len, qp->mtu)) {
 		refuse(qp, ctx, REFUSE(INV_REQ, REM_INV_REQ_ERR));
 		return;
@@ -1225,6 +1234,7 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn)
 	roe_echo_reset(qp);
 	resp->psn = psn;
 	resp->done_psn = roe_psn_add(psn, -1);
+	resp->done_known = true;
 	resp->rsrc = rsrc;
 	resp->rsrc_nr = nr;
 	if (rsrc)
