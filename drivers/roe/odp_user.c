@@ -99,16 +99,40 @@ static long get_pages(struct mm_struct *mm, unsigned long first, unsigned long n
 	int locked = 1;
 	long got;
 
-	/* whoever has the lock may wait for the process */
-	if (gup_flags & FOLL_NOWAIT && !mmap_read_trylock(mm))
-		return -EBUSY;
-	if (!(gup_flags & FOLL_NOWAIT))
-		mmap_read_lock(mm);
+	mmap_read_lock(mm);
 	got = roe_compat_get_user_pages_remote(mm, first << PAGE_SHIFT, n, gup_flags, pages,
 					       &locked);
 	if (locked)
 		mmap_read_unlock(mm);
-	return got ?: gup_flags & FOLL_NOWAIT ? -EBUSY : -EFAULT;
+	return got ?: -EFAULT;
+}
+
+/*
+ * The same as far as it takes no time. A file system waits for whatever it likes,
+ * FOLL_NOWAIT or not: for a disk, a server, another process, or until it is thawed. So
+ * of a file only pages that are in the page tables already.
+ */
+static long get_pages_now(struct mm_struct *mm, unsigned long first, unsigned long n,
+			  unsigned int gup_flags, struct page **pages)
+{
+	unsigned long addr = first << PAGE_SHIFT;
+	struct vm_area_struct *vma;
+	long got = -EBUSY;
+	int locked = 1;
+
+	/* whoever has the lock may wait for the process */
+	if (!mmap_read_trylock(mm))
+		return -EBUSY;
+	vma = find_vma(mm, addr);
+	if (vma && vma->vm_start <= addr) {
+		n = min(n, (vma->vm_end - addr) >> PAGE_SHIFT);
+		if (vma->vm_file)
+			gup_flags = (gup_flags & ~FOLL_NOWAIT) | FOLL_NOFAULT;
+		got = roe_compat_get_user_pages_remote(mm, addr, n, gup_flags, pages, &locked);
+	}
+	if (locked)
+		mmap_read_unlock(mm);
+	return got > 0 ? got : -EBUSY;
 }
 
 /* Returns how many are known now, -EAGAIN if the mapping changed. */
@@ -135,10 +159,13 @@ static long fault_batch(struct roe_odp *odp, unsigned long first, unsigned long 
 	unsigned long seq;
 	long got, done;
 
+	n = min_t(unsigned long, n, ROE_ODP_BATCH);
 	do {
 		seq = mmu_interval_read_begin(&odp->notifier);
-		got = get_pages(odp->notifier.mm, first, min_t(unsigned long, n, ROE_ODP_BATCH),
-				gup_flags, pages);
+		if (gup_flags & FOLL_NOWAIT)
+			got = get_pages_now(odp->notifier.mm, first, n, gup_flags, pages);
+		else
+			got = get_pages(odp->notifier.mm, first, n, gup_flags, pages);
 		if (got < 0)
 			return got;
 		done = publish(odp, first, pages, got, gup_flags & FOLL_WRITE, seq);
@@ -156,7 +183,8 @@ static long fault_batch(struct roe_odp *odp, unsigned long first, unsigned long 
  * @addr: user address
  * @len: bytes, not 0; [@addr, @addr + @len) does not wrap
  * @gup_flags: FOLL_WRITE: to be written to; FOLL_NOFAULT: only what is mapped;
- *	FOLL_NOWAIT: only what can be had without waiting for anything but memory
+ *	FOLL_NOWAIT: only what can be had without waiting for anything but memory, and
+ *	nothing of a file that is not mapped
  *
  * Context: process or worker, may sleep, no lock of the process's memory held.
  * Return: pages known from @addr on, perhaps fewer than asked for, or if not even

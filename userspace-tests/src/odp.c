@@ -3,7 +3,9 @@
  * odp - on-demand paging: memory that is registered but not pinned.
  *
  * usage: odp [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-t SECONDS] [-s SEED]
- *	[die | show | stall]
+ *	[die | show | stall | frozen FOLDER]
+ *
+ * ODP_FREEZE=FOLDER: of a file system that may be frozen for a while.
  *
  * Both sides of all traffic lie in regions registered with IBV_ACCESS_ON_DEMAND, whose
  * pages were never touched, are taken away, replaced, shared with a child or gone for
@@ -14,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -702,7 +705,38 @@ static void test_userfault(void)
 
 #define STALLED	150		/* pairs: more QPs than a queue has workers */
 
-/* A process of its own, until its input ends. */
+/*
+ * Each of many QPs waits for a page of @a of its own, then the parent is told; until the
+ * input ends. SENDs read it, READs write to it.
+ */
+static int wait_for_pages(const struct rt_buf *a, enum ibv_wr_opcode op)
+{
+	static struct rt_pair p[STALLED];
+	struct rt_buf far = rt_buf(rt_dev_a(), PAGE, RT_ACCESS_ALL);
+	struct rt_opt opt = rt_defaults;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = rt_wr(7, op, 0, &sge, 1);
+	unsigned int i;
+	char c;
+
+	wr.wr.rdma.remote_addr = (uintptr_t)far.p;
+	wr.wr.rdma.rkey = far.mr->rkey;
+	opt.cqe = 4;
+	opt.cap.max_send_wr = 4;
+	opt.cap.max_recv_wr = 4;
+	for (i = 0; i < STALLED; i++) {
+		rt_pair_create(&p[i], rt_dev_a(), rt_dev_a(), &opt);
+		sge = sge_of(a, 2 * i * PAGE, PAGE);
+		rt_post(&p[i].a, &wr);
+		sge.addr += PAGE;
+		rt_post(&p[i].b, &wr);
+	}
+	if (write(STDOUT_FILENO, "!", 1) != 1)
+		return 2;
+	return read(STDIN_FILENO, &c, 1) ? 2 : 0;
+}
+
+/* A process of its own: nobody brings the pages. */
 static int stall(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -713,34 +747,33 @@ static int stall(void)
 		.range = { .start = (uintptr_t)a.p, .len = len },
 		.mode = UFFDIO_REGISTER_MODE_MISSING,
 	};
-	struct rt_opt opt = rt_defaults;
-	struct ibv_sge sge;
-	struct ibv_send_wr wr = rt_wr(7, IBV_WR_SEND, 0, &sge, 1);
-	static struct rt_pair p[STALLED];
-	unsigned int i;
-	char c;
 
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range))
 		return 3;
-	opt.cqe = 4;
-	opt.cap.max_send_wr = 4;
-	opt.cap.max_recv_wr = 4;
-	for (i = 0; i < STALLED; i++) {
-		rt_pair_create(&p[i], rt_dev_a(), rt_dev_a(), &opt);
-		sge = sge_of(&a, 2 * i * PAGE, PAGE);
-		rt_post(&p[i].a, &wr);
-		sge.addr += PAGE;
-		rt_post(&p[i].b, &wr);
-	}
-	if (write(STDOUT_FILENO, "!", 1) != 1)
-		return 2;
-	return read(STDIN_FILENO, &c, 1) ? 2 : 0;
+	return wait_for_pages(&a, IBV_WR_SEND);
 }
 
-static pid_t start_stall(int *in, int *out)
+/* The same, with a file that nobody may write to for now. */
+static int frozen(const char *folder)
+{
+	const size_t len = 2 * STALLED * PAGE;
+	int dir = open(folder, O_RDONLY | O_DIRECTORY), fd, err;
+	struct rt_buf a;
+
+	fd = openat(dir, "pages", O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || ftruncate(fd, len))
+		return 3;
+	a = reg(rt_dev_a(), map(len, MAP_SHARED, fd), len, ODP);
+	if (ioctl(dir, FIFREEZE, 0))
+		return 3;
+	err = wait_for_pages(&a, IBV_WR_RDMA_READ);
+	return ioctl(dir, FITHAW, 0) ? 2 : err;
+}
+
+static pid_t start_waiters(const char *how, const char *arg, int *in, int *out)
 {
 	const char *dev = ibv_get_device_name(rt_dev_a()->ctx->device);
-	char *const args[] = { "odp", "-d", (char *)dev, "stall", NULL };
+	char *const args[] = { "odp", "-d", (char *)dev, (char *)how, (char *)arg, NULL };
 	int to[2], from[2];
 	pid_t pid;
 
@@ -761,10 +794,10 @@ static pid_t start_stall(int *in, int *out)
 	return pid;
 }
 
-static void test_stalled(void)
+static void test_waiters(const char *how, const char *arg, const char *what)
 {
 	int in, out, status = -1;
-	pid_t pid = start_stall(&in, &out);
+	pid_t pid = start_waiters(how, arg, &in, &out);
 	struct rt_pair p;
 	char c;
 	bool ok;
@@ -772,16 +805,25 @@ static void test_stalled(void)
 	if (read(out, &c, 1) == 1) {
 		rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
 		ok = cold_op(&p, IBV_WR_RDMA_WRITE, LEN) && cold_op(&p, IBV_WR_RDMA_READ, LEN);
-		rt_ok(ok, "pages come while hundreds of QPs of another process wait for theirs");
+		rt_ok(ok, "pages come while hundreds of QPs of another process wait for %s", what);
 		rt_pair_destroy(&p);
 	}
 	close(in);
 	close(out);
 	waitpid(pid, &status, 0);
 	if (WEXITSTATUS(status) == 3)
-		rt_skip("QPs that wait for pages", "no userfaultfd");
+		rt_skip("QPs that wait for pages", what);
 	else
 		rt_ok(RT_EQ(status, 0), "and that one ends");
+}
+
+static void test_stalled(void)
+{
+	const char *folder = getenv("ODP_FREEZE");
+
+	test_waiters("stall", NULL, "userfaultfd");
+	if (folder)
+		test_waiters("frozen", folder, "a frozen file system");
 }
 
 /* ---- UC and UD: what leaves waits, what arrives for a cold page is lost ---- */
@@ -885,6 +927,8 @@ int main(int argc, char **argv)
 		return tools();
 	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "stall"))
 		return stall();
+	if (argc > rt_args.first + 1 && !strcmp(argv[rt_args.first], "frozen"))
+		return frozen(argv[rt_args.first + 1]);
 	test_caps();
 	test_cold();
 	test_zero();
