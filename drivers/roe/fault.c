@@ -222,8 +222,7 @@ static void run(struct work_struct *work)
 }
 
 /* Under way to a worker, or false without memory. */
-static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *odp, u64 addr,
-		  u64 len)
+static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *odp)
 {
 	struct request *r;
 
@@ -236,8 +235,8 @@ static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *od
 	INIT_WORK(&r->work, run);
 	refcount_inc(&odp->refs);
 	r->odp = odp;
-	r->addr = addr;
-	r->len = min_t(u64, len, ROE_ODP_AHEAD);
+	r->addr = fault->addr;
+	r->len = min_t(u64, fault->len, ROE_ODP_AHEAD);
 	r->write = fault->write;
 	r->responder = fault == &qp->resp.fault;
 	r->qpn = qp->qpn;
@@ -256,7 +255,9 @@ static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *od
  * @len: bytes from there on that will be, all of them in @mr, not 0
  * @write: they will be written to
  *
- * Afterwards roe_fault_missed() tells what the failure means.
+ * Nothing is allocated here: preemption is off, which with PREEMPT_RT does not allow
+ * that. Once @mr is put, in the same run, roe_fault_missed() must be asked what the
+ * failure means.
  */
 void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr, u64 va,
 		    u64 len, bool write)
@@ -265,7 +266,7 @@ void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *m
 	u64 addr, end, page;
 
 	fault->missed = odp;
-	if (!odp || fault->waiting)
+	if (!odp || fault->waiting || fault->wanted)
 		return;
 	addr = va - mr->iova + mr->base;
 	end = addr + len;
@@ -282,10 +283,35 @@ void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *m
 	fault->odp = odp->id;
 	fault->page = page;
 	fault->seq = ++qp->fault_seq;
-	fault->waiting = start(qp, fault, odp, addr, end - addr);
-	/* nobody comes back to it otherwise */
-	if (!fault->waiting)
-		roe_qp_defer(qp);
+	fault->wanted = odp;
+	fault->addr = addr;
+	fault->len = end - addr;
 }
 
 ROE_EXPORT_FOR_TEST(roe_fault_miss);
+
+/**
+ * roe_fault_missed - why an access failed
+ * @qp: qp->lock held, and no MR; still in the RCU read-side section of the access, so
+ *	that the table of its pages is there
+ * @fault: engine that made it
+ *
+ * Return: true once after a miss that ends: a worker brings the page; false: for good.
+ */
+bool roe_fault_missed(struct roe_qp *qp, struct roe_fault *fault)
+{
+	struct roe_odp *odp = fault->wanted;
+	bool missed = fault->missed;
+
+	fault->missed = false;
+	fault->wanted = NULL;
+	if (!odp)
+		return missed;
+	fault->waiting = start(qp, fault, odp);
+	/* nobody comes back to it otherwise */
+	if (!fault->waiting)
+		roe_qp_defer(qp);
+	return missed;
+}
+
+ROE_EXPORT_FOR_TEST(roe_fault_missed);

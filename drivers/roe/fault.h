@@ -2,10 +2,11 @@
 /*
  * A QP whose next step needs a page that is not there (on-demand paging).
  *
- * Nobody sleeps under qp->lock: the access fails, roe_fault_miss() has a worker
- * bring the page, and the engine stops as if something else were in its way. The
- * requester sends nothing from there on, the responder answers RNR NAK or holds
- * back its responses. The worker looks the QP up again and lets it go on. So the
+ * Nobody sleeps under qp->lock: the access fails, roe_fault_miss() notes the page, and
+ * the engine asks roe_fault_missed() why, which has a worker bring it, and stops as if
+ * something else were in its way. The requester sends nothing from there on, the
+ * responder answers RNR NAK or holds back its responses. The worker looks the QP up
+ * again and lets it go on. So the
  * step is repeated from its beginning, and finds the page, or another miss, or an
  * error: a page that could not be had is remembered until it is asked for again.
  */
@@ -15,6 +16,7 @@
 #include <linux/types.h>
 
 struct roe_mr;
+struct roe_odp;
 struct roe_qp;
 struct work_struct;
 
@@ -27,19 +29,13 @@ struct roe_fault {
 	u64	odp;		/* roe_odp.id */
 	u64	page;		/* address / PAGE_SIZE */
 	u32	seq;		/* of the request that is under way */
+	struct roe_odp	*wanted;	/* noted in this run, no worker knows of it yet ... */
+	u64	addr, len;	/* ... what is wanted of it */
 };
-
-/* Why an access failed: true once after a miss that ends, false for good. */
-static inline bool roe_fault_missed(struct roe_fault *fault)
-{
-	bool missed = fault->missed;
-
-	fault->missed = false;
-	return missed;
-}
 
 void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr, u64 va,
 		    u64 len, bool write);
+bool roe_fault_missed(struct roe_qp *qp, struct roe_fault *fault);
 void roe_fault_done(struct roe_qp *qp, struct roe_fault *fault, int err);
 void roe_fault_ahead(struct work_struct *work);
 

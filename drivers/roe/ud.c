@@ -124,7 +124,7 @@ static int add_packet(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *t
 		return -ENOMEM;
 	if (!roe_sge_read(qp, wqe, 0, roe_tx_payload(pkt), wqe->length)) {
 		roe_txb_cancel(txb);
-		if (roe_fault_missed(&qp->req.fault))
+		if (roe_fault_missed(qp, &qp->req.fault))
 			return -EAGAIN;
 		wqe->status = IB_WC_LOC_PROT_ERR;
 		return 0;
@@ -298,7 +298,7 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 		fill_wc(&wc, rx);
 	} else {
 		/* lost, but the next one finds the page */
-		if (roe_fault_missed(&qp->resp.fault)) {
+		if (roe_fault_missed(qp, &qp->resp.fault)) {
 			roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
 			return;
 		}
