@@ -6,9 +6,9 @@
  * the engine asks roe_fault_missed() why, which has a worker bring it, and stops as if
  * something else were in its way. The requester sends nothing from there on, the
  * responder answers RNR NAK or holds back its responses. The worker looks the QP up
- * again and lets it go on. So the
- * step is repeated from its beginning, and finds the page, or another miss, or an
- * error: a page that could not be had is remembered until it is asked for again.
+ * again and lets it go on. So the step is repeated from its beginning, and finds the page,
+ * or another miss, or an error: a page that could not be had is remembered until it is
+ * asked for again.
  */
 #ifndef ROE_FAULT_H
 #define ROE_FAULT_H
