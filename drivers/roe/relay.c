@@ -304,7 +304,8 @@ static void join(struct relay *relay, struct list_head *qps, struct tally *tally
  * @qp: of a relay
  *
  * Context: the relay; no lock.
- * Return: their number; 0 only if none is left in the ring.
+ * Return: their number; 0 if none is left in the ring, or for one look, if a whole lap was
+ * posted during it.
  */
 u32 roe_relay_news(struct roe_qp *qp)
 {

@@ -5,8 +5,7 @@
 # namespace, through the network and directly; a process that dies with its pages in
 # use; what the tools show; perftest on such memory.
 #
-# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not. ODP_FREEZE: folder of a
-# file system that may be frozen; without it one is made where there is mkfs.ext4.
+# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
 
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
@@ -60,12 +59,10 @@ gid0=$(wait_gid roe0 10.0.0.1)
 gid1=$(wait_gid roe1 10.0.0.2)
 echo 8 > /proc/sys/vm/nr_hugepages
 echo 1 > /proc/sys/vm/unprivileged_userfaultfd 2>/dev/null
-made=
-[ -n "${ODP_FREEZE:-}" ] || ! command -v mkfs.ext4 > /dev/null ||
-	{ check "a file system to be frozen" freezer && made=1; }
+check "a file system to be frozen" freezer
 run_tap "two devices" 200 odp -d roe0 -D roe1
 run_tap "one device, directly" 200 odp -d roe0
-[ -z "$made" ] || check "the file system is not in use any more" umount "$TMP/freeze"
+check "the file system is not in use any more" umount "$TMP/freeze"
 check "a process that is killed in the middle" dies
 check "the tools show what came and went" shows
 for p in ib_write_bw ib_read_bw ib_send_bw; do
