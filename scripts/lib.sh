@@ -90,7 +90,7 @@ need() {
 
 # need_machines - what it takes to make kernels, images and modules
 need_machines() {
-	need linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev xz-utils zstd \
+	need linux-source-6.12 gcc libc6-dev make flex bison bc libelf-dev libssl-dev xz-utils zstd \
 		busybox-static cpio kmod e2fsprogs mmdebstrap uidmap debian-archive-keyring \
 		rsync libibverbs-dev
 }
