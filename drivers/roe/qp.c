@@ -713,7 +713,7 @@ void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 	begin(qp, &ctx);
 	ctx.may_call = true;
 	roe_qp_dispatch_row(qp, &ctx, &row);
-	/* with the answer goes what an acknowledgement has made room for */
+	/* with the answer goes what an ACK has made room for */
 	if (finish(qp, &ctx))
 		queue_work(qp_wq, &qp->work);
 }
