@@ -707,9 +707,11 @@ static void test_userfault(void)
 
 /*
  * Each of many QPs waits for a page of @a of its own, then the parent is told; until the
- * input ends. SENDs read it, READs write to it.
+ * input ends. SENDs read it, READs write to it. The file system of @dir, if there is one,
+ * is frozen meanwhile: between that and its thaw nothing may change the mappings of this
+ * process, whose lock is held by who waits.
  */
-static int wait_for_pages(const struct rt_buf *a, enum ibv_wr_opcode op)
+static int wait_for_pages(const struct rt_buf *a, enum ibv_wr_opcode op, int dir)
 {
 	static struct rt_pair p[STALLED];
 	struct rt_buf far = rt_buf(rt_dev_a(), PAGE, RT_ACCESS_ALL);
@@ -717,6 +719,7 @@ static int wait_for_pages(const struct rt_buf *a, enum ibv_wr_opcode op)
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = rt_wr(7, op, 0, &sge, 1);
 	unsigned int i;
+	int err;
 	char c;
 
 	wr.wr.rdma.remote_addr = (uintptr_t)far.p;
@@ -724,16 +727,18 @@ static int wait_for_pages(const struct rt_buf *a, enum ibv_wr_opcode op)
 	opt.cqe = 4;
 	opt.cap.max_send_wr = 4;
 	opt.cap.max_recv_wr = 4;
-	for (i = 0; i < STALLED; i++) {
+	for (i = 0; i < STALLED; i++)
 		rt_pair_create(&p[i], rt_dev_a(), rt_dev_a(), &opt);
+	if (dir >= 0 && ioctl(dir, FIFREEZE, 0))
+		return 3;
+	for (i = 0; i < STALLED; i++) {
 		sge = sge_of(a, 2 * i * PAGE, PAGE);
 		rt_post(&p[i].a, &wr);
 		sge.addr += PAGE;
 		rt_post(&p[i].b, &wr);
 	}
-	if (write(STDOUT_FILENO, "!", 1) != 1)
-		return 2;
-	return read(STDIN_FILENO, &c, 1) ? 2 : 0;
+	err = write(STDOUT_FILENO, "!", 1) != 1 || read(STDIN_FILENO, &c, 1) ? 2 : 0;
+	return dir >= 0 && ioctl(dir, FITHAW, 0) ? 2 : err;
 }
 
 /* A process of its own: nobody brings the pages. */
@@ -750,24 +755,21 @@ static int stall(void)
 
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range))
 		return 3;
-	return wait_for_pages(&a, IBV_WR_SEND);
+	return wait_for_pages(&a, IBV_WR_SEND, -1);
 }
 
 /* The same, with a file that nobody may write to for now. */
 static int frozen(const char *folder)
 {
 	const size_t len = 2 * STALLED * PAGE;
-	int dir = open(folder, O_RDONLY | O_DIRECTORY), fd, err;
+	int dir = open(folder, O_RDONLY | O_DIRECTORY), fd;
 	struct rt_buf a;
 
 	fd = openat(dir, "pages", O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || ftruncate(fd, len))
 		return 3;
 	a = reg(rt_dev_a(), map(len, MAP_SHARED, fd), len, ODP);
-	if (ioctl(dir, FIFREEZE, 0))
-		return 3;
-	err = wait_for_pages(&a, IBV_WR_RDMA_READ);
-	return ioctl(dir, FITHAW, 0) ? 2 : err;
+	return wait_for_pages(&a, IBV_WR_RDMA_READ, dir);
 }
 
 static pid_t start_waiters(const char *how, const char *arg, int *in, int *out)
