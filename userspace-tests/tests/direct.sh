@@ -9,6 +9,7 @@
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
+ROE_PARAMS=	# its default is under test
 module_or_die
 topo_or_die topo_veth
 knob=/sys/class/infiniband/roe0/direct

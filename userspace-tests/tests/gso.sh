@@ -101,6 +101,7 @@ singles()	# COMMAND... - every packet is an skb of its own
 	density roe1 "" "$@" && [ "$dense" -le 100 ]
 }
 
+ROE_PARAMS=	# the switch under test
 module_or_die
 topo_or_die topo
 topo_or_die link_add roe1 vb

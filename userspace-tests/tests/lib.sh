@@ -9,6 +9,8 @@
 #	ROE_KO		path of roe.ko (else `modprobe roe`)
 #	ROE_TYPE	link type under test: roe (default), or rxe to try a test
 #			on the in-tree rdma_rxe
+#	ROE_PARAMS	parameters that roe is loaded with; a test that is about one of
+#			them empties it
 #	ROE_KERNEL	6.1, 6.12, 7.2 or debug; debug machines get more time
 #	ROE_SIDE	a or b, ROE_PEER the peer's IPv4 address (wire-*.sh)
 #
@@ -165,7 +167,8 @@ load_roe()
 	for m in $(modinfo -F depends "$ROE_KO" | tr ',' ' '); do
 		modprobe "$m" || return
 	done
-	insmod "$ROE_KO"
+	# shellcheck disable=SC2086 # several parameters
+	insmod "$ROE_KO" ${ROE_PARAMS:-}
 }
 
 unload_roe()
