@@ -375,7 +375,7 @@ background()
 	pids+=("$bg")
 }
 
-# listening PORT - somebody is, by TCP in this namespace
+# listening PORT - somebody is, by TCP in this namespace, or by the RDMA-CM if $listen_cm
 listening()
 {
 	local port line lines lines6=()
@@ -385,7 +385,7 @@ listening()
 	for line in "${lines[@]}" "${lines6[@]}"; do
 		[[ $line != *"$port"*":0000 0A "* ]] || return 0
 	done
-	return 1
+	[ -n "${listen_cm:-}" ] && rdma resource show cm_id | grep -q "LISTEN.*:$1\b"
 }
 
 # listening_in NETNS PORT

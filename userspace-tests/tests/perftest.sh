@@ -4,7 +4,8 @@
 # perftest - the RC cases of the stock perftest, few iterations: proves that
 # they end without an error, measures nothing.
 #
-# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+# Arguments: none, or "full": each program in each connection type with each option
+# that it takes there, minutes. Output: TAP. Exit code: 0 if all ok, 1 if not.
 
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
@@ -24,6 +25,52 @@ pt()
 		"$1 -F -p $port $c $2 127.0.0.1"
 }
 
+# each NAME PROGRAM OPTIONS... - one case for each of OPTIONS, behind those in $base
+each()
+{
+	local program=$1 o
+	shift
+	for o in "$@"; do
+		check "$program $base $o" pt "$program" "$base $o"
+	done
+}
+
+full()
+{
+	local c t base listen_cm=1
+	local common=("-m 256" "-m 512" "-m 1024" "-m 2048" "-m 4096" "-s 1" "-s 4096" "-R"
+		"-R -T 104" "-u 17 -S 3" "-z" "-N" "-D 1" "--force-link=Ethernet" "-U" "-H" "-C")
+	local bw=("-a" "-b" "-q 16" "-q 4 -b" "-q 16 -R" "-t 1" "-t 512 -n 1024" "-Q 1" "-l 8"
+		"-l 32 -q 4" "--use_hugepages" "-w 1 --rate_units=M" "--report_gbits"
+		"--mr_per_qp -q 4" "-O -q 2" "--cpu_util")
+	local lat=("-a" "-I 64 -s 32" "-I 0" "--latency_gap=10")
+	local events=("-e" "-e -R")
+
+	for c in RC UC UD; do
+		base="-c $c -n 100"
+		each ib_send_bw "${common[@]}" "${bw[@]}" "${events[@]}" "-r 2" "-r 1024 -n 2048"
+		each ib_send_lat "${common[@]}" "${lat[@]}" "${events[@]}"
+		[ $c != UC ] && each ib_send_bw --use-srq "--use-srq -q 16" "--use-srq -R"
+		[ $c = UD ] && each ib_send_bw -g "-g -M ff0e::1:2:3"
+		[ $c = UD ] && continue
+		each ib_write_bw "${common[@]}" "${bw[@]}"
+		each ib_write_lat "${common[@]}" "${lat[@]}"
+	done
+	base="-n 100"
+	each ib_read_bw "${common[@]}" "${bw[@]}" "${events[@]}" "-o 1" "-o 16"
+	each ib_read_lat "${common[@]}" "${events[@]}" "-o 1"
+	for t in FETCH_AND_ADD CMP_AND_SWAP; do
+		base="-n 100 -A $t"
+		each ib_atomic_bw "-o 1" "-o 16" "-q 16" -R -b "-t 1" "${events[@]}"
+		each ib_atomic_lat "-o 1" -R "${events[@]}"
+	done
+}
+
+if [ "${1:-}" = full ]; then
+	echo 64 > /proc/sys/vm/nr_hugepages
+	full
+	tap_done
+fi
 for t in ib_send ib_write ib_read; do
 	check "${t}_bw 64 KiB" pt ${t}_bw "-n 50 -s 65536"
 	# perftest has no events for WRITE.
