@@ -2,16 +2,18 @@
 /*
  * rc_big - big messages and big memory regions.
  *
- * usage: rc_big [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-- MIB]
+ * usage: rc_big [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-- MIB [huge]]
  *
  * Moves MIB (default 1024) MiB in messages of 64 MiB by WRITE, READ and SEND,
  * every byte checked; one message of 256 MiB; one WRITE of exactly 2^31 bytes
  * through a region of 4 GiB, which is a file of 256 MiB mapped 16 times, so
- * that a small machine can do it too.
+ * that a small machine can do it too. huge: the file is of 2 MiB pages, of which
+ * 128 have to be free; a checked kernel takes minutes to pin 4 GiB page by page.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
 #define _GNU_SOURCE
+#include <linux/memfd.h>
 #include <sys/mman.h>
 #include "rt.h"
 
@@ -19,6 +21,7 @@
 #define CHUNK		(64 * MIB)
 #define FILE_LEN	(256 * MIB)
 #define COPIES		16
+#define HUGE_LEN	(2 * MIB)
 
 static struct rt_buf abuf, bbuf;
 
@@ -66,17 +69,19 @@ static void test_total(size_t mib)
 }
 
 /* A file mapped COPIES times back to back looks like a large buffer. */
-static uint8_t *map_copies(void)
+static uint8_t *map_copies(unsigned int flags)
 {
-	int fd = memfd_create("rc_big", 0), i;
+	int fd = memfd_create("rc_big", flags), i;
 	uint8_t *p;
 
 	if (fd < 0 || ftruncate(fd, FILE_LEN))
 		rt_die("memfd: %s", strerror(errno));
-	p = mmap(NULL, FILE_LEN * COPIES, PROT_NONE,
+	/* one huge page more than is used, for the alignment */
+	p = mmap(NULL, FILE_LEN * COPIES + HUGE_LEN, PROT_NONE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		rt_die("mmap: %s", strerror(errno));
+	p += -(uintptr_t)p % HUGE_LEN;
 	for (i = 0; i < COPIES; i++)
 		if (mmap(p + i * FILE_LEN, FILE_LEN, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
@@ -98,10 +103,10 @@ static bool write_big(struct rt_pair *p, uint64_t laddr, uint32_t lkey,
 	       rt_expect(p->a.scq, 1, IBV_WC_SUCCESS, NULL);
 }
 
-static void test_region(void)
+static void test_region(unsigned int flags)
 {
 	size_t len = FILE_LEN * COPIES;
-	uint8_t *mem = map_copies();
+	uint8_t *mem = map_copies(flags);
 	struct ibv_mr *mr = ibv_reg_mr(rt_dev_b()->pd, mem, len, RT_ACCESS_ALL);
 	struct ibv_mr *lmr = NULL;
 	struct rt_pair p;
@@ -142,6 +147,6 @@ int main(int argc, char **argv)
 {
 	rt_parse(argc, argv);
 	test_total(argc > rt_args.first ? atoi(argv[rt_args.first]) : 1024);
-	test_region();
+	test_region(argc > rt_args.first + 1 ? MFD_HUGETLB | MFD_HUGE_2MB : 0);
 	return rt_done();
 }

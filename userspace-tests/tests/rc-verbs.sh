@@ -21,10 +21,14 @@ for p in $progs; do
 		run_tap "$p" 60 "$p" -d roe0 -- va ;;
 	rc_big)
 		# The shadow of KASAN makes each byte dear.
-		mib=1024
-		[ "$ROE_KERNEL" = debug ] && mib=192
+		mib=1024 pages=
+		if [ "$ROE_KERNEL" = debug ]; then
+			mib=192 pages=huge
+			echo 130 > /proc/sys/vm/nr_hugepages
+		fi
 		# 2 GiB in one message take a minute of emulation, or several
-		RT_TIMEOUT=600 run_tap "$p" 900 "$p" -d roe0 -- $mib ;;
+		RT_TIMEOUT=600 run_tap "$p" 900 "$p" -d roe0 -- $mib $pages
+		echo 0 > /proc/sys/vm/nr_hugepages ;;
 	*)
 		run_tap "$p, one device" 120 "$p" -d roe0 ;;
 	esac
