@@ -8,7 +8,7 @@
 #include <linux/sched.h>
 #include "sim.h"
 
-#define RUNS	400
+#define RUNS	200
 #define SIG	IB_SEND_SIGNALED
 
 static int setup(struct kunit *test)

@@ -85,6 +85,7 @@ struct sim {
 	bool		lazy;		/* several packets arrive before an answer leaves */
 	unsigned int	batch;		/* ... at most so many in one run of the QP; 0: one */
 	bool		alone;		/* payload is copied early, packets go one by one */
+	bool		compared;	/* the digest is kept */
 	u32		digest;		/* of what was sent, and of the QPs after each run */
 	struct roe_rx_pkt rx[SIM_BATCH];
 	u64		lost, late;	/* bit n: the n-th packet of side 0 */
