@@ -704,6 +704,35 @@ static void error_rnr_progress(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, sim_emit(sim, 0));
 }
 
+/*
+ * Nor does an ACK that IP refuses meanwhile start a clock by itself: with the one that
+ * counts nothing alone, a peer that is gone would be asked for ever.
+ */
+static void error_rnr_local_drop(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = {};
+	struct roe_pkt p;
+
+	qp->timeout_ns = roe_timer_ack_ns(14);
+	qp->attr.retry_cnt = 1;
+	qp->req.retry_cnt = 1;
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 0);
+	while (next_pkt(sim, 1, &p))
+		;
+	p = an_ack(PSN0, ROE_AETH_RNR_NAK | 20);
+	forge(sim, 0, &p, &p);
+	ctx.now = sim->now;
+	roe_requester_local_drop(qp, &ctx);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), qp->req.rnr_deadline);
+	sim->loss = 100;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_RETRY_EXC_ERR);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
+}
+
 static void error_lost(struct kunit *test)
 {
 	struct sim *sim = fresh(test);
@@ -1433,6 +1462,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr_short_timeout),
 	KUNIT_CASE(error_rnr_overtaken),
 	KUNIT_CASE(error_rnr_progress),
+	KUNIT_CASE(error_rnr_local_drop),
 	KUNIT_CASE(error_lost),
 	KUNIT_CASE(error_no_reads),
 	KUNIT_CASE(error_remote),

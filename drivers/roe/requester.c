@@ -355,12 +355,16 @@ void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx)
 	u64 soon;
 
 	slow_down(req);
+	/* a response: no request leaves before the time is over, which starts the clocks */
+	if (req->rnr_wait)
+		return;
 	soon = ctx->now + ((u64)ROE_LOCAL_DROP_NS << min(req->backoff, 8u));
-
 	if (roe_psn_diff(req->max_psn, req->una) > 0 &&
 	    (!req->early_deadline || soon < req->early_deadline))
 		req->early_deadline = soon;
 }
+
+ROE_EXPORT_FOR_TEST(roe_requester_local_drop);
 
 /**
  * roe_requester_reset() - initial state, on the way to RTS and to RESET
