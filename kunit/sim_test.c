@@ -733,6 +733,28 @@ static void error_rnr_local_drop(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
 }
 
+/* What is posted in SQD waits, and so does what is wrong with it. */
+static void error_held(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+
+	sim_recv(sim, 1, 10);
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 0);
+	qp->state = IB_QPS_SQD;
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	roe_sq_slot(&qp->sq, 1)->status = IB_WC_LOC_QP_OP_ERR;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_SUCCESS);
+	EXPECT_STATUS(test, &sim->side[0].scq, 99);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_SQD);
+	qp->state = IB_QPS_RTS;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_LOC_QP_OP_ERR);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
+}
+
 static void error_lost(struct kunit *test)
 {
 	struct sim *sim = fresh(test);
@@ -1463,6 +1485,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr_overtaken),
 	KUNIT_CASE(error_rnr_progress),
 	KUNIT_CASE(error_rnr_local_drop),
+	KUNIT_CASE(error_held),
 	KUNIT_CASE(error_lost),
 	KUNIT_CASE(error_no_reads),
 	KUNIT_CASE(error_remote),

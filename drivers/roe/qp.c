@@ -371,7 +371,7 @@ static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 static void check_drained(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	if (qp->state != IB_QPS_SQD || qp->sq_drained || qp->sq.next != qp->sq.cons ||
-	    roe_psn_diff(qp->req.psn, qp->req.una) > 0)
+	    qp->req.psn != qp->req.una)
 		return;
 	qp->sq_drained = true;
 	if (qp->sqd_notify)

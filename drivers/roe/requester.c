@@ -419,7 +419,7 @@ static bool read_window_open(const struct roe_req *req, u32 npsn)
 }
 
 /*
- * May the WQE at next begin? Reasons to wait: SQD, a fence behind READs and
+ * May the WQE at next begin? Reasons to wait: a fence behind READs and
  * ATOMICs, max_rd_atomic, the window, LOCAL_INV behind anything, PSNs running
  * out.
  */
@@ -429,8 +429,6 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 	/* where none is allowed it starts, to be refused by check_data() */
 	u32 queries = max_t(u32, qp->attr.max_rd_atomic, 1);
 
-	if (qp->state == IB_QPS_SQD)
-		return false;
 	if ((wqe->flags & IB_SEND_FENCE) && req->rd_out)
 		return false;
 	if (wqe->opcode == IB_WR_LOCAL_INV && qp->sq.next != qp->sq.cons)
@@ -805,6 +803,9 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	struct roe_swqe *wqe = roe_sq_slot(&qp->sq, qp->sq.next);
 	bool ok;
 
+	/* held until RTS, also if it cannot be sent */
+	if (wqe->state == ROE_SWQE_POSTED && qp->state == IB_QPS_SQD)
+		return false;
 	if (wqe->status != IB_WC_SUCCESS) {
 		refuse(qp, ctx, wqe);
 		return false;
