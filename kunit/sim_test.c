@@ -903,11 +903,15 @@ static void error_bad_response(struct kunit *test)
 	static const struct {
 		u8 op;
 		u16 len;
+		u8 status;
 	} rows[] = {
-		{ ROE_OP_READ_RESP_FIRST, 255 }, { ROE_OP_READ_RESP_FIRST, 257 },
-		{ ROE_OP_READ_RESP_FIRST, 0 }, { ROE_OP_READ_RESP_LAST, 256 },
-		{ ROE_OP_READ_RESP_ONLY, 256 }, { ROE_OP_READ_RESP_ONLY, 88 },
-		{ ROE_OP_ATOMIC_ACK, 0 },
+		{ ROE_OP_READ_RESP_FIRST, 255, IB_WC_LOC_LEN_ERR },
+		{ ROE_OP_READ_RESP_FIRST, 257, IB_WC_LOC_LEN_ERR },
+		{ ROE_OP_READ_RESP_FIRST, 0, IB_WC_LOC_LEN_ERR },
+		{ ROE_OP_READ_RESP_LAST, 256, IB_WC_BAD_RESP_ERR },
+		{ ROE_OP_READ_RESP_ONLY, 256, IB_WC_BAD_RESP_ERR },
+		{ ROE_OP_READ_RESP_ONLY, 88, IB_WC_BAD_RESP_ERR },
+		{ ROE_OP_ATOMIC_ACK, 0, IB_WC_BAD_RESP_ERR },
 	};
 	unsigned int i;
 
@@ -920,7 +924,7 @@ static void error_bad_response(struct kunit *test)
 		next_pkt(sim, 1, &p);
 		p = (struct roe_pkt){ .opcode = rows[i].op, .psn = PSN0, .len = rows[i].len };
 		forge(sim, 0, &p, &p);
-		KUNIT_EXPECT_EQ_MSG(test, (int)status_of(&sim->side[0].scq), IB_WC_BAD_RESP_ERR,
+		KUNIT_EXPECT_EQ_MSG(test, (int)status_of(&sim->side[0].scq), rows[i].status,
 				    "row %u", i);
 	}
 }

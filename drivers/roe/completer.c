@@ -213,7 +213,7 @@ static enum ib_wc_status check_read(const struct roe_qp *qp, const struct roe_sw
 	if (!roe_swqe_is_query(wqe) || is_atomic(wqe) || last != end)
 		return IB_WC_BAD_RESP_ERR;
 	if (p->len != (last ? left : qp->mtu))
-		return IB_WC_BAD_RESP_ERR;
+		return IB_WC_LOC_LEN_ERR;
 	return IB_WC_SUCCESS;
 }
 
