@@ -390,6 +390,7 @@ static void ud_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post(f, 0, IB_WR_RDMA_WRITE, QKEY, 8, key), -EINVAL);
 	KUNIT_EXPECT_EQ(test, post(f, 0, IB_WR_SEND_WITH_INV, QKEY, 8, key), -EINVAL);
 	KUNIT_EXPECT_EQ(test, post(f, 0, IB_WR_LOCAL_INV, QKEY, 8, key), -EINVAL);
+	KUNIT_EXPECT_EQ(test, post(f, 0, IB_WR_REG_MR, QKEY, 8, key), -EINVAL);
 	f->ah[0].ib.pd = NULL;
 	KUNIT_EXPECT_EQ(test, post_good(f, 0), -EINVAL);
 	KUNIT_EXPECT_EQ(test, f->a->sq.prod, 0);

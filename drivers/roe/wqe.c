@@ -340,7 +340,7 @@ static int data_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib
  */
 int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr)
 {
-	if (!may_post(qp, wr->opcode) && wr->opcode != IB_WR_REG_MR)
+	if (!may_post(qp, wr->opcode) && (wr->opcode != IB_WR_REG_MR || roe_qp_is_ud(qp)))
 		return -EINVAL;
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = wr->wr_id;
