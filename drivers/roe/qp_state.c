@@ -122,10 +122,15 @@ static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 		own->timeout = attr->timeout;
 		qp->timeout_ns = roe_timer_ack_ns(attr->timeout);
 	}
-	if (mask & IB_QP_RETRY_CNT)
+	/* on the way to RTS or with the SQ drained: nothing has used up any */
+	if (mask & IB_QP_RETRY_CNT) {
 		own->retry_cnt = attr->retry_cnt;
-	if (mask & IB_QP_RNR_RETRY)
+		qp->req.retry_cnt = attr->retry_cnt;
+	}
+	if (mask & IB_QP_RNR_RETRY) {
 		own->rnr_retry = attr->rnr_retry;
+		qp->req.rnr_retry = attr->rnr_retry;
+	}
 	if (mask & IB_QP_RQ_PSN)
 		own->rq_psn = attr->rq_psn & ROE_PSN_MASK;
 	if (mask & IB_QP_SQ_PSN)

@@ -327,6 +327,30 @@ static void test_rnr(void)
 	rt_pair_destroy(&p);
 }
 
+/* What SQD may change counts from the first message on. */
+static void test_rnr_retry_changed(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .rnr_retry = 7 };
+	struct rt_opt opt = rt_defaults;
+	struct ibv_sge sge = sge_of(&abuf, 0, 16);
+	struct ibv_send_wr wr = rt_wr(1, IBV_WR_SEND, IBV_SEND_SIGNALED, &sge, 1);
+	struct ibv_wc wc;
+	struct rt_pair p;
+
+	opt.rnr_retry = 0;
+	opt.min_rnr_timer = 1;
+	pair(&p, &opt);
+	rt_ok(RT_EQ(rt_to_state(&p.a, IBV_QPS_SQD), 0) &&
+	      RT_EQ(ibv_modify_qp(p.a.qp, &attr, IBV_QP_STATE | IBV_QP_RNR_RETRY), 0) &&
+	      RT_EQ(rt_to_state(&p.a, IBV_QPS_RTS), 0) &&
+	      RT_EQ(rt_post(&p.a, &wr), 0) &&
+	      RT_CHECK(!rt_poll(p.a.scq, &wc, 100)) &&
+	      RT_EQ(rt_post_recv(&p.b, 2, &bbuf, 0, 64), 0) &&
+	      rt_expect(p.a.scq, 1, IBV_WC_SUCCESS, NULL),
+	      "rnr_retry changed in SQD");
+	rt_pair_destroy(&p);
+}
+
 static void test_retry_exceeded(void)
 {
 	struct rt_opt opt = rt_defaults;
@@ -676,6 +700,7 @@ int main(int argc, char **argv)
 	test_lkeys();
 	test_recv_too_short();
 	test_rnr();
+	test_rnr_retry_changed();
 	test_retry_exceeded();
 	test_atomic_misaligned();
 	test_too_long();
