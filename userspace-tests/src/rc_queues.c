@@ -10,12 +10,21 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 #include "rt.h"
 
 #define BUF_LEN		(1 << 20)
 #define MANY_QPS	500
 
 static struct rt_buf abuf, bbuf;
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ull + t.tv_nsec / 1000;
+}
 
 static int post_send(struct rt_qp *q, uint64_t id, size_t len,
 		     unsigned int flags)
@@ -564,6 +573,45 @@ static void test_reads(int rd_atomic)
 	rt_pair_destroy(&p);
 }
 
+/* Of @n long READs the one that took least, us; the responder in RTS or no further than RTR. */
+static uint64_t fastest_read(bool rts, int n)
+{
+	uint64_t best = UINT64_MAX, start;
+	struct rt_qp a, b;
+	bool ok = true;
+	int i;
+
+	if (rt_qp_create(&a, rt_dev_a(), &rt_defaults) ||
+	    rt_qp_create(&b, rt_dev_b(), &rt_defaults))
+		rt_die("create QP");
+	if (rt_to_init(&a) || rt_to_init(&b) || rt_to_rtr(&a, &b.dev->gid, b.qp->qp_num) ||
+	    rt_to_rtr(&b, &a.dev->gid, a.qp->qp_num) || rt_to_rts(&a) || (rts && rt_to_rts(&b)))
+		rt_die("connect");
+	rt_fill(bbuf.p, BUF_LEN, 98, 0);
+	memset(abuf.p, 0, BUF_LEN);
+	for (i = 0; ok && i < n; i++) {
+		start = now_us();
+		ok = RT_EQ(post_read(&a, i, 0, BUF_LEN), 0) &&
+		     rt_expect(a.scq, i, IBV_WC_SUCCESS, NULL);
+		if (now_us() - start < best)
+			best = now_us() - start;
+	}
+	rt_ok(ok && rt_check(abuf.p, BUF_LEN, 98, 0), "a QP in %s answers READs",
+	      rts ? "RTS" : "RTR");
+	rt_qp_destroy(&a);
+	rt_qp_destroy(&b);
+	return best;
+}
+
+/* Long answers are sent in parts, of which none may wait for the peer to ask again. */
+static void test_reads_in_rtr(void)
+{
+	uint64_t rts = fastest_read(true, 20), rtr = fastest_read(false, 20);
+
+	rt_ok(rtr < 2 * rts, "in RTR it takes no longer: %llu us, in RTS %llu us",
+	      (unsigned long long)rtr, (unsigned long long)rts);
+}
+
 int main(int argc, char **argv)
 {
 	rt_parse(argc, argv);
@@ -584,5 +632,6 @@ int main(int argc, char **argv)
 	test_flushed();
 	test_reads(1);
 	test_reads(4);
+	test_reads_in_rtr();
 	return rt_done();
 }
