@@ -23,7 +23,7 @@
 #define ROE_VERSION_MINOR	1
 #define ROE_MAX_SGE		32
 #define ROE_MAX_INLINE		512
-#define ROE_MAX_QP_WR		0x10000
+#define ROE_MAX_QP_WR		0x1ffff	/* what a ring holds, so what create_qp answers */
 #define ROE_MAX_RD_ATOMIC	128
 #define ROE_MAX_PKEYS		1
 #define ROE_MAX_OBJECTS		0x100000	/* PDs, CQs, AHs */

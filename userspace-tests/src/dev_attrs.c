@@ -156,6 +156,41 @@ static void test_oversize(void)
 	free(p);
 }
 
+/* What create says it has made may be asked for, of another one or of itself. */
+static void test_largest(void)
+{
+	struct ibv_device_attr *a = &dev->attr;
+	struct ibv_srq_init_attr si = { .attr = { .max_wr = a->max_srq_wr, .max_sge = 1 } };
+	struct rt_opt opt = rt_defaults;
+	struct ibv_qp_init_attr ia = {};
+	struct ibv_qp_attr qa = {};
+	struct ibv_srq *srq;
+	struct rt_qp q;
+	int ret;
+
+	opt.cap = (struct ibv_qp_cap) {
+		.max_send_wr = a->max_qp_wr, .max_recv_wr = a->max_qp_wr,
+		.max_send_sge = 1, .max_recv_sge = 1,
+	};
+	ret = rt_qp_create(&q, dev, &opt);
+	if (!ret)
+		ret = ibv_query_qp(q.qp, &qa, IBV_QP_CAP, &ia);
+	rt_qp_destroy(&q);
+	rt_ok(RT_EQ(ret, 0) && RT_CHECK(qa.cap.max_send_wr <= (unsigned int)a->max_qp_wr) &&
+	      RT_CHECK(qa.cap.max_recv_wr <= (unsigned int)a->max_qp_wr),
+	      "a QP of max_qp_wr has no more than these: %u, %u", qa.cap.max_send_wr,
+	      qa.cap.max_recv_wr);
+	opt.cap = qa.cap;
+	rt_ok(RT_EQ(rt_qp_create(&q, dev, &opt), 0), "another one is made of what it had");
+	rt_qp_destroy(&q);
+	srq = ibv_create_srq(dev->pd, &si);
+	rt_ok(RT_CHECK(srq) && RT_CHECK(si.attr.max_wr <= (unsigned int)a->max_srq_wr) &&
+	      RT_EQ(ibv_modify_srq(srq, &si.attr, IBV_SRQ_MAX_WR), 0),
+	      "an SRQ of max_srq_wr may be resized to what it has: %u", si.attr.max_wr);
+	if (srq)
+		ibv_destroy_srq(srq);
+}
+
 /* @mask is refused, and the state stays. */
 static bool modify_refused(struct rt_qp *q, struct ibv_qp_attr *a, int mask)
 {
@@ -293,6 +328,7 @@ int main(int argc, char **argv)
 	test_port(argc > rt_args.first ? argv[rt_args.first] : NULL);
 	test_tables();
 	test_oversize();
+	test_largest();
 	test_modify();
 	test_in_use();
 	return rt_done();
