@@ -22,7 +22,7 @@ struct mw_test {
 	struct ib_pd	pd, other_pd;
 	struct roe_qp	*qp, *sibling, *stranger;	/* PD: same, same, other */
 	struct roe_mr	*mr;
-	struct roe_mw	*mw[2];				/* type 1, type 2B */
+	struct roe_window *mw[2];			/* type 1, type 2B */
 	struct roe_swqe	wqe;				/* a good bind */
 	u8		mem[LENGTH];
 };
@@ -61,10 +61,10 @@ static struct roe_mr *make_mr(struct kunit *test, enum roe_mr_type type)
 	return mr;
 }
 
-static struct roe_mw *make_mw(struct kunit *test, enum roe_mr_type type)
+static struct roe_window *make_mw(struct kunit *test, enum roe_mr_type type)
 {
 	struct mw_test *t = test->priv;
-	struct roe_mw *mw = kunit_kzalloc(test, sizeof(*mw), GFP_KERNEL);
+	struct roe_window *mw = kunit_kzalloc(test, sizeof(*mw), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, mw);
 	mw->view.type = type;

@@ -110,7 +110,7 @@ struct roe_mr {
 	atomic_t		users;	/* revocable types: accesses at work */
 	atomic_t		windows;	/* bound to it, or ROE_MR_NO_WINDOWS */
 	u64			qp_id;	/* ROE_MR_WINDOW_2B: whose it is */
-	struct rcu_head		rcu;	/* ROE_MR_FAST: freed by */
+	struct rcu_head		rcu;	/* ROE_MR_FAST, windows: freed by */
 };
 
 static inline struct roe_mr *roe_mr(struct ib_mr *ibmr)

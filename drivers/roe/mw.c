@@ -7,25 +7,26 @@
  * count falls only after the gate of the window was closed.
  */
 #include <linux/rcupdate.h>
+#include <linux/slab.h>
 #include "device.h"
 #include "mw.h"
 #include "qp.h"
 
-static struct roe_mw *view_mw(struct roe_mr *view)
+static struct roe_window *window_of(struct roe_mr *view)
 {
-	return container_of(view, struct roe_mw, view);
+	return container_of(view, struct roe_window, view);
 }
 
 /* Close the window, if it is bound; lock of the view held. */
-static void unbind(struct roe_mw *mw, enum roe_mr_state state)
+static void unbind(struct roe_window *window, enum roe_mr_state state)
 {
-	bool bound = mw->view.state == ROE_MR_VALID;
+	bool bound = window->view.state == ROE_MR_VALID;
 
-	lockdep_assert_held(&mw->view.lock);
-	roe_mr_revoke(&mw->view, state);
+	lockdep_assert_held(&window->view.lock);
+	roe_mr_revoke(&window->view, state);
 	if (bound)
-		atomic_dec(&mw->parent->windows);
-	mw->parent = NULL;
+		atomic_dec(&window->parent->windows);
+	window->parent = NULL;
 }
 
 /*
@@ -86,9 +87,9 @@ static void set_view(struct roe_mr *view, const struct roe_qp *qp,
 }
 
 /* All or nothing: a window whose bind fails stays as it was. */
-static int bind(struct roe_mw *mw, const struct roe_qp *qp, const struct roe_swqe *wqe)
+static int bind(struct roe_window *window, const struct roe_qp *qp, const struct roe_swqe *wqe)
 {
-	struct roe_mr *view = &mw->view;
+	struct roe_mr *view = &window->view;
 	struct roe_mr *parent = NULL;
 
 	if (!acceptable(view, wqe))
@@ -99,10 +100,10 @@ static int bind(struct roe_mw *mw, const struct roe_qp *qp, const struct roe_swq
 		if (!parent)
 			return -EINVAL;
 	}
-	unbind(mw, ROE_MR_FREE);
+	unbind(window, ROE_MR_FREE);
 	view->key = wqe->rkey;
 	if (parent) {
-		mw->parent = parent;
+		window->parent = parent;
 		set_view(view, qp, wqe, parent);
 	}
 	return 0;
@@ -124,7 +125,7 @@ int roe_mw_bind(const struct roe_qp *qp, const struct roe_swqe *wqe)
 	if (!view || !roe_mr_is_window(view) || view->ib.pd != qp->pd)
 		return -EINVAL;
 	spin_lock_bh(&view->lock);
-	err = bind(view_mw(view), qp, wqe);
+	err = bind(window_of(view), qp, wqe);
 	spin_unlock_bh(&view->lock);
 	return err;
 }
@@ -142,8 +143,22 @@ int roe_mw_invalidate(struct roe_mr *view, const struct roe_qp *qp)
 {
 	if (view->state == ROE_MR_VALID && view->qp_id != qp->id)
 		return -EINVAL;
-	unbind(view_mw(view), ROE_MR_FREE);
+	unbind(window_of(view), ROE_MR_FREE);
 	return 0;
+}
+
+static int window_type(enum ib_mw_type type, enum roe_mr_type *own)
+{
+	switch (type) {
+	case IB_MW_TYPE_1:
+		*own = ROE_MR_WINDOW_1;
+		return 0;
+	case IB_MW_TYPE_2:
+		*own = ROE_MR_WINDOW_2B;
+		return 0;
+	default:
+		return -EINVAL;
+	}
 }
 
 /**
@@ -155,21 +170,28 @@ int roe_mw_invalidate(struct roe_mr *view, const struct roe_qp *qp)
  */
 int roe_mw_alloc(struct ib_mw *ibmw, struct ib_udata *udata)
 {
-	struct roe_mr *view = &roe_mw(ibmw)->view;
+	struct roe_window *window;
+	enum roe_mr_type type;
 	int err;
 
-	if (ibmw->type == IB_MW_TYPE_1)
-		view->type = ROE_MR_WINDOW_1;
-	else if (ibmw->type == IB_MW_TYPE_2)
-		view->type = ROE_MR_WINDOW_2B;
-	else
-		return -EINVAL;
-	view->state = ROE_MR_FREE;
-	view->ib.device = ibmw->device;
-	view->ib.pd = ibmw->pd;
-	err = roe_mr_publish(&roe_dev(ibmw->device)->keys, view);
-	ibmw->rkey = view->key;
-	return err;
+	err = window_type(ibmw->type, &type);
+	if (err)
+		return err;
+	window = kzalloc(sizeof(*window), GFP_KERNEL_ACCOUNT);
+	if (!window)
+		return -ENOMEM;
+	window->view.type = type;
+	window->view.state = ROE_MR_FREE;
+	window->view.ib.device = ibmw->device;
+	window->view.ib.pd = ibmw->pd;
+	err = roe_mr_publish(&roe_dev(ibmw->device)->keys, &window->view);
+	if (err) {
+		kfree(window);
+		return err;
+	}
+	roe_mw(ibmw)->window = window;
+	ibmw->rkey = window->view.key;
+	return 0;
 }
 
 /**
@@ -180,13 +202,13 @@ int roe_mw_alloc(struct ib_mw *ibmw, struct ib_udata *udata)
  */
 int roe_mw_dealloc(struct ib_mw *ibmw)
 {
-	struct roe_mw *mw = roe_mw(ibmw);
+	struct roe_window *window = roe_mw(ibmw)->window;
 
-	spin_lock_bh(&mw->view.lock);
-	unbind(mw, ROE_MR_DEAD);
-	spin_unlock_bh(&mw->view.lock);
-	roe_mr_unpublish(&mw->view);
+	spin_lock_bh(&window->view.lock);
+	unbind(window, ROE_MR_DEAD);
+	spin_unlock_bh(&window->view.lock);
+	roe_mr_unpublish(&window->view);
 	/* who has found it in the table may still look at its state */
-	synchronize_rcu_expedited();
+	kfree_rcu(window, view.rcu);
 	return 0;
 }

@@ -11,10 +11,15 @@
 
 struct roe_swqe;
 
-struct roe_mw {
-	struct ib_mw	ib;
+/* Apart from the struct ib_mw, which the core allocates at nobody's cost. */
+struct roe_window {
 	struct roe_mr	view;	/* key, rights and range; extents of @parent */
 	struct roe_mr	*parent; /* MR it is bound to: in view.state VALID only */
+};
+
+struct roe_mw {
+	struct ib_mw		ib;
+	struct roe_window	*window;
 };
 
 static inline struct roe_mw *roe_mw(struct ib_mw *ibmw)

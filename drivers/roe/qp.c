@@ -893,7 +893,7 @@ static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_uco
 {
 	int err;
 
-	err = roe_path_init(&qp->path, GFP_KERNEL);
+	err = roe_path_init(&qp->path, GFP_KERNEL_ACCOUNT);
 	if (err)
 		return err;
 	err = init_rq(qp, &init->cap, uctx, &resp->rq_mi);

@@ -42,6 +42,26 @@ static void costs(const char *what, long long before, long long bytes)
 	rt_diag("%lld KiB", cost / 1024);
 }
 
+#define WINDOWS		8000
+
+/* Small, but there may be millions of them. */
+static void many_windows(struct rt_dev *dev)
+{
+	static struct ibv_mw *mw[WINDOWS];
+	long long before = charged();
+	unsigned int i;
+
+	for (i = 0; i < WINDOWS; i++) {
+		mw[i] = ibv_alloc_mw(dev->pd, IBV_MW_TYPE_2);
+		if (!mw[i])
+			rt_die("alloc_mw: %m");
+	}
+	/* of 512 bytes */
+	costs("memory windows", before, 3 * MIB);
+	for (i = 0; i < WINDOWS; i++)
+		ibv_dealloc_mw(mw[i]);
+}
+
 #define ODP_LEN		(256ul << 20)
 #define STOCK		(256 << 10)	/* charged in advance, at most */
 
@@ -121,6 +141,7 @@ int main(int argc, char **argv)
 	ibv_destroy_srq(srq);
 	ibv_destroy_cq(cq);
 	rt_ok(before - charged() >= 24 * MIB * 9 / 10, "and given back");
+	many_windows(dev);
 	on_demand(dev, "the process", IB_UVERBS_ADVISE_MR_FLAG_FLUSH);
 	on_demand(dev, "a worker", 0);
 	return rt_done();
