@@ -32,6 +32,9 @@ static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int ma
 		return -EINVAL;
 	if ((mask & IB_QP_DEST_QPN) && attr->dest_qp_num > ROE_QPN_MASK)
 		return -EINVAL;
+	/* who arms a migration counts on it */
+	if ((mask & IB_QP_PATH_MIG_STATE) && attr->path_mig_state != IB_MIG_MIGRATED)
+		return -EINVAL;
 	return 0;
 }
 

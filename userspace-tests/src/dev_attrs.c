@@ -273,9 +273,13 @@ static void test_modify(void)
 	bad = rts;
 	bad.max_rd_atomic = 255;
 	ok = ok && modify_refused(&q, &bad, rts_mask);
+	bad = rts;
+	bad.path_mig_state = IBV_MIG_REARM;
+	ok = ok && modify_refused(&q, &bad, rts_mask | IBV_QP_PATH_MIG_STATE);
 	rt_ok(ok, "RTR to RTS refuses bad masks and values");
 
-	ok = RT_EQ(ibv_modify_qp(q.qp, &rts, rts_mask), 0) &&
+	rts.path_mig_state = IBV_MIG_MIGRATED;
+	ok = RT_EQ(ibv_modify_qp(q.qp, &rts, rts_mask | IBV_QP_PATH_MIG_STATE), 0) &&
 	     RT_EQ(ibv_query_qp(q.qp, &a, IBV_QP_STATE, &ia), 0) &&
 	     RT_EQ(a.qp_state, IBV_QPS_RTS) &&
 	     RT_EQ(a.path_mtu, rtr.path_mtu) &&
@@ -285,6 +289,7 @@ static void test_modify(void)
 	     RT_EQ(a.max_dest_rd_atomic, 7) && RT_EQ(a.max_rd_atomic, 9) &&
 	     RT_EQ(a.min_rnr_timer, 13) && RT_EQ(a.timeout, 15) &&
 	     RT_EQ(a.retry_cnt, 5) && RT_EQ(a.rnr_retry, 3) &&
+	     RT_EQ(a.path_mig_state, IBV_MIG_MIGRATED) &&
 	     RT_EQ(a.port_num, RT_PORT) && RT_EQ(a.pkey_index, 0) &&
 	     RT_EQ(a.ah_attr.is_global, 1) &&
 	     /* RoCE: the core takes the hop limit from the route */
