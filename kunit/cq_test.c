@@ -6,6 +6,7 @@
 #include <linux/delay.h>
 #include <linux/kthread.h>
 #include "../drivers/roe/cq.h"
+#include "../drivers/roe/device.h"
 
 #define KERNEL_CQE	8
 #define USER_CQE	7
@@ -397,7 +398,28 @@ static void cq_moderation(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post(cq, 7), ROE_CQ_NOTIFY);
 }
 
+/* No more than query_device says, and one that failed takes no place. */
+static void cq_number(struct kunit *test)
+{
+	struct roe_dev *dev = kunit_kzalloc(test, sizeof(*dev), GFP_KERNEL);
+	struct roe_cq *cq = kunit_kzalloc(test, sizeof(*cq), GFP_KERNEL);
+	struct ib_cq_init_attr attr = { .cqe = 1 };
+
+	KUNIT_ASSERT_NOT_NULL(test, dev);
+	KUNIT_ASSERT_NOT_NULL(test, cq);
+	cq->ib.device = &dev->ib;
+	atomic_set(&dev->cqs, ROE_MAX_OBJECTS - 1);
+	attr.flags = IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
+	KUNIT_EXPECT_EQ(test, roe_cq_create(&cq->ib, &attr, NULL), -EOPNOTSUPP);
+	attr.flags = 0;
+	KUNIT_ASSERT_EQ(test, roe_cq_create(&cq->ib, &attr, NULL), 0);
+	KUNIT_EXPECT_EQ(test, roe_cq_create(&cq->ib, &attr, NULL), -ENOMEM);
+	roe_cq_destroy(&cq->ib, NULL);
+	KUNIT_EXPECT_EQ(test, atomic_read(&dev->cqs), ROE_MAX_OBJECTS - 1);
+}
+
 static struct kunit_case cq_cases[] = {
+	KUNIT_CASE(cq_number),
 	KUNIT_CASE(cq_order),
 	KUNIT_CASE(cq_user_order),
 	KUNIT_CASE(cq_overrun),

@@ -366,7 +366,28 @@ static void srq_last_wqe_lent(struct kunit *test)
 	sim_destroy(sim);
 }
 
+/* No more than query_device says, and one that failed takes no place. */
+static void srq_number(struct kunit *test)
+{
+	struct ib_srq_init_attr init = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct roe_dev *dev = kunit_kzalloc(test, sizeof(*dev), GFP_KERNEL);
+	struct roe_srq *srq = kunit_kzalloc(test, sizeof(*srq), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, dev);
+	KUNIT_ASSERT_NOT_NULL(test, srq);
+	srq->ib.device = &dev->ib;
+	atomic_set(&dev->srqs, ROE_MAX_OBJECTS - 1);
+	init.srq_type = IB_SRQT_XRC;
+	KUNIT_EXPECT_EQ(test, roe_srq_create(&srq->ib, &init, NULL), -EOPNOTSUPP);
+	init.srq_type = IB_SRQT_BASIC;
+	KUNIT_ASSERT_EQ(test, roe_srq_create(&srq->ib, &init, NULL), 0);
+	KUNIT_EXPECT_EQ(test, roe_srq_create(&srq->ib, &init, NULL), -ENOMEM);
+	roe_srq_destroy(&srq->ib, NULL);
+	KUNIT_EXPECT_EQ(test, atomic_read(&dev->srqs), ROE_MAX_OBJECTS - 1);
+}
+
 static struct kunit_case srq_cases[] = {
+	KUNIT_CASE(srq_number),
 	KUNIT_CASE(srq_limit),
 	KUNIT_CASE(srq_post),
 	KUNIT_CASE(srq_resize_kernel),

@@ -6,6 +6,7 @@
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include "cq.h"
+#include "device.h"
 
 static_assert(sizeof(struct ib_uverbs_wc) == 48);
 
@@ -379,16 +380,24 @@ static int create_user(struct roe_cq *cq, u32 entries, struct ib_udata *udata)
 int roe_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		  struct ib_udata *udata)
 {
+	struct roe_dev *dev = roe_dev(ibcq->device);
 	struct roe_cq *cq = roe_cq(ibcq);
+	int err;
 
 	if (attr->flags)
 		return -EOPNOTSUPP;
 	if (attr->cqe < 1 || attr->cqe > ROE_CQ_MAX_CQE)
 		return -EINVAL;
-
-	return udata ? create_user(cq, attr->cqe, udata) :
-		       roe_cq_init_kernel(cq, attr->cqe);
+	err = roe_object_add(&dev->cqs);
+	if (err)
+		return err;
+	err = udata ? create_user(cq, attr->cqe, udata) : roe_cq_init_kernel(cq, attr->cqe);
+	if (err)
+		atomic_dec(&dev->cqs);
+	return err;
 }
+
+ROE_EXPORT_FOR_TEST(roe_cq_create);
 
 /**
  * roe_cq_destroy - the destroy_cq verb
@@ -400,8 +409,11 @@ int roe_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 int roe_cq_destroy(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	roe_cq_exit(roe_cq(ibcq));
+	atomic_dec(&roe_dev(ibcq->device)->cqs);
 	return 0;
 }
+
+ROE_EXPORT_FOR_TEST(roe_cq_destroy);
 
 /*
  * Move some to a new ring, from number *@next on, and make it the ring of the CQ once

@@ -208,11 +208,12 @@ static void disassociate_ucontext(struct ib_ucontext *ibuc)
 
 static int alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	return 0;
+	return roe_object_add(&roe_dev(ibpd->device)->pds);
 }
 
 static int dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
+	atomic_dec(&roe_dev(ibpd->device)->pds);
 	return 0;
 }
 
@@ -334,7 +335,6 @@ static struct roe_dev *alloc_device(struct net_device *ndev)
 	roe_keys_init(&dev->keys);
 	roe_knob_init(dev);
 	roe_mcast_init(dev);
-	atomic_set(&dev->nr_qp, 0);
 	dev->ndev = ndev;
 	dev->net = net;
 	netdev_hold(ndev, &dev->ndev_tracker, GFP_KERNEL);

@@ -26,7 +26,7 @@
 #define ROE_MAX_QP_WR		0x1ffff	/* what a ring holds, so what create_qp answers */
 #define ROE_MAX_RD_ATOMIC	128
 #define ROE_MAX_PKEYS		1
-#define ROE_MAX_OBJECTS		0x100000	/* PDs, CQs, AHs */
+#define ROE_MAX_OBJECTS		0x100000	/* PDs, CQs, SRQs, AHs: of each */
 #define ROE_MAX_QP		(0xffffff - 16)	/* QPNs without 0 to 15 and multicast */
 #define ROE_MAX_MR		((1 << 24) - 1)	/* 24-bit index of a key */
 #define ROE_GID_TABLE_LEN	256	/* each is three files in sysfs, made with the link */
@@ -54,12 +54,21 @@ struct roe_dev {
 	struct roe_mcast	mcast;
 	u64 __percpu		*stats;	/* enum roe_stat, see stats.h */
 	u64			pma_base[ROE_PMA_COUNTERS];	/* mad.c */
-	atomic_t		nr_qp;
+	atomic_t		pds, cqs, srqs;	/* how many there are */
 	bool			direct;		/* knob.c; READ_ONCE */
 	bool			relay;		/* the same */
 	bool			hold;		/* the same */
 	bool			ecn;		/* the same */
 };
+
+/*
+ * One more of what there may be ROE_MAX_OBJECTS of, as query_device says: the core
+ * allocates most of it, and charges nobody. 0 or -ENOMEM.
+ */
+static inline int roe_object_add(atomic_t *nr)
+{
+	return atomic_add_unless(nr, 1, ROE_MAX_OBJECTS) ? 0 : -ENOMEM;
+}
 
 static inline struct roe_dev *roe_dev(struct ib_device *ibdev)
 {

@@ -925,7 +925,6 @@ static void unpublish_and_free(struct roe_qp *qp)
 	rdma_destroy_ah_attr(&qp->attr.ah_attr);
 	roe_path_destroy(&qp->path);
 	free_queues(qp);
-	atomic_dec(&qp->dev->nr_qp);
 }
 
 /**
@@ -953,7 +952,6 @@ int roe_qp_create(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_ud
 	err = create(qp, init, uctx, &resp);
 	if (err)
 		return err;
-	atomic_inc(&qp->dev->nr_qp);
 	if (udata && ib_copy_to_udata(udata, &resp, sizeof(resp))) {
 		unpublish_and_free(qp);
 		return -EFAULT;

@@ -166,6 +166,7 @@ int roe_srq_create(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct i
 	struct rxe_create_srq_resp resp = {};
 	struct ib_srq_attr *attr = &init->attr;
 	struct roe_srq *srq = roe_srq(ibsrq);
+	struct roe_dev *dev = roe_dev(ibsrq->device);
 	int err;
 
 	if (init->srq_type != IB_SRQT_BASIC)
@@ -173,18 +174,24 @@ int roe_srq_create(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct i
 	if (!size_ok(attr->max_wr) || attr->max_sge > ROE_MAX_SGE ||
 	    (udata && udata->outlen < sizeof(resp)))
 		return -EINVAL;
+	err = roe_object_add(&dev->srqs);
+	if (err)
+		return err;
 	err = roe_srq_init(srq, attr->max_wr, attr->max_sge, udata_context(udata), &resp.mi);
 	resp.srq_num = atomic_inc_return(&numbers);
 	if (!err && udata)
 		err = ib_copy_to_udata(udata, &resp, sizeof(resp));
 	if (err) {
 		roe_srq_exit(srq);
+		atomic_dec(&dev->srqs);
 		return err;
 	}
 	attr->max_wr = srq->rq.max_wr;
 	attr->max_sge = srq->rq.max_sge;
 	return 0;
 }
+
+ROE_EXPORT_FOR_TEST(roe_srq_create);
 
 /*
  * The library does not read an answer but the memory it names, and maps from
@@ -269,8 +276,11 @@ int roe_srq_query(struct ib_srq *ibsrq, struct ib_srq_attr *attr)
 int roe_srq_destroy(struct ib_srq *ibsrq, struct ib_udata *udata)
 {
 	roe_srq_exit(roe_srq(ibsrq));
+	atomic_dec(&roe_dev(ibsrq->device)->srqs);
 	return 0;
 }
+
+ROE_EXPORT_FOR_TEST(roe_srq_destroy);
 
 /**
  * roe_srq_post_recv() - ib_device_ops.post_srq_recv
