@@ -507,18 +507,12 @@ static void hand_over(struct sim *sim, unsigned int i)
 	};
 
 	sim->sent[i] += sim->txb->n;
-	sim->side[i].qp->lent = true;
 	begin(sim, 1 - i, &ctx);
 	ctx.direct = true;
 	ctx.fresh = sim->txb->fresh;
 	dispatch(sim, 1 - i, &ctx, &row);
 	end(sim, 1 - i, &ctx);
 	roe_txb_reset(sim->txb);
-	begin(sim, i, &ctx);
-	sim->side[i].qp->lent = false;
-	if (sim->side[i].qp->state == IB_QPS_ERR)
-		roe_complete_flush(sim->side[i].qp, &ctx);
-	end(sim, i, &ctx);
 }
 
 static void digest_pkt(struct sim *sim, const struct roe_pkt *p)
@@ -576,6 +570,7 @@ bool sim_emit(struct sim *sim, unsigned int i)
 						  happens(sim, sim->direct));
 		sim->txb->later = !sim->alone;
 		sim->txb->fresh = roe_requester_at_una(sim->side[i].qp);
+		sim->side[i].qp->lent = true;
 		more = roe_qp_emit(sim->side[i].qp, &ctx, sim->txb);
 		end(sim, i, &ctx);
 		any |= sim->txb->n;
@@ -584,6 +579,9 @@ bool sim_emit(struct sim *sim, unsigned int i)
 			hand_over(sim, i);
 		else
 			take_burst(sim, i);
+		begin(sim, i, &ctx);
+		roe_complete_returned(sim->side[i].qp, &ctx);
+		end(sim, i, &ctx);
 	} while (again);
 	/* as in the driver: it would not come back by itself */
 	sim->side[i].idle = !more;

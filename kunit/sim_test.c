@@ -1212,15 +1212,9 @@ static void error_nak_too_late(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
 }
 
-/*
- * While a QP of the same device reads from the SQ nothing of it is given back, though
- * the state is ERR at once.
- */
-static void error_lent(struct kunit *test)
+/* Three messages, on their way. */
+static void three_sends(struct sim *sim)
 {
-	struct sim *sim = fresh(test);
-	struct sim_side *side = &sim->side[0];
-	struct roe_ctx ctx = {};
 	unsigned int i;
 	struct roe_pkt p;
 
@@ -1230,19 +1224,76 @@ static void error_lent(struct kunit *test)
 	sim_emit(sim, 0);
 	while (next_pkt(sim, 1, &p))
 		;
-	side->qp->lent = true;
-	p = an_ack(PSN0, ROE_NAK_INV_REQ);
-	forge(sim, 0, &p, &p);
+}
+
+/* The SQ is not lent any more: now, and not before, @status is told, and the rest flushed. */
+static void expect_late_error(struct kunit *test, struct sim_side *side, int status)
+{
+	struct roe_ctx ctx = {};
+
 	KUNIT_EXPECT_EQ(test, side->qp->state, IB_QPS_ERR);
-	EXPECT_STATUS(test, &side->scq, IB_WC_REM_INV_REQ_ERR);
 	EXPECT_STATUS(test, &side->scq, 99);
-	KUNIT_EXPECT_EQ(test, side->qp->sq.cons, 1);
-	side->qp->lent = false;
-	roe_complete_flush(side->qp, &ctx);
+	KUNIT_EXPECT_EQ(test, side->qp->sq.cons, 0);
+	roe_complete_returned(side->qp, &ctx);
+	EXPECT_STATUS(test, &side->scq, status);
 	EXPECT_STATUS(test, &side->scq, IB_WC_WR_FLUSH_ERR);
 	EXPECT_STATUS(test, &side->scq, IB_WC_WR_FLUSH_ERR);
 	EXPECT_STATUS(test, &side->scq, 99);
 	EXPECT_STATUS(test, &side->rcq, IB_WC_WR_FLUSH_ERR);
+}
+
+/*
+ * While a QP of the same device reads what the SQ sends nothing of it is given back,
+ * though the state is ERR at once: not what the peer refuses ...
+ */
+static void error_lent(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt rx = { .p = an_ack(PSN0, ROE_NAK_INV_REQ) };
+
+	three_sends(sim);
+	sim->side[0].qp->lent = true;
+	sim_receive(sim, 0, &rx);
+	expect_late_error(test, &sim->side[0], IB_WC_REM_INV_REQ_ERR);
+}
+
+/* ... nor what had its last time-out. */
+static void error_lent_timeout(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+
+	three_sends(sim);
+	qp->req.retry_cnt = 0;
+	sim->now = qp->req.ack_deadline;
+	qp->lent = true;
+	sim_timer(sim, 0);
+	expect_late_error(test, &sim->side[0], IB_WC_RETRY_EXC_ERR);
+}
+
+/* A WQE fails when a packet of it is in the burst already, and not read. */
+static void error_lent_in_burst(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_side *side = &sim->side[0];
+	struct roe_ctx ctx = {};
+
+	sim_post(sim, 0, IB_WR_SEND, 4 * SIM_MTU, 0);
+	sim_post(sim, 0, IB_WR_SEND, 10, 0);
+	sim_post(sim, 0, IB_WR_SEND, 10, 0);
+	sim_recv(sim, 0, 10);
+	sim_emit(sim, 0);
+	roe_sq_slot(&side->qp->sq, 0)->sge[1].lkey ^= 1;
+	sim->now = side->qp->req.early_deadline;
+	sim_timer(sim, 0);
+	sim->txb->direct = true;
+	side->qp->lent = true;
+	rcu_read_lock_bh();
+	roe_qp_emit(side->qp, &ctx, sim->txb);
+	rcu_read_unlock_bh();
+	KUNIT_EXPECT_GT(test, sim->txb->n, 0u);
+	expect_late_error(test, side, IB_WC_LOC_PROT_ERR);
+	roe_txb_reset(sim->txb);
 }
 
 /* Refused in the middle of a direct burst: what follows in it is flushed, once, in order. */
@@ -1505,6 +1556,8 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_dup_after_reads),
 	KUNIT_CASE(error_nak_too_late),
 	KUNIT_CASE(error_lent),
+	KUNIT_CASE(error_lent_timeout),
+	KUNIT_CASE(error_lent_in_burst),
 	KUNIT_CASE(error_direct),
 	KUNIT_CASE(error_dup_holds_slot),
 	KUNIT_CASE(error_repeated_naks),

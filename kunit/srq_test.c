@@ -359,8 +359,7 @@ static void srq_last_wqe_lent(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx.events, BIT(IB_EVENT_QP_LAST_WQE_REACHED));
 	KUNIT_EXPECT_EQ(test, (int)status_of(&side->rcq), (int)IB_WC_WR_FLUSH_ERR);
 	KUNIT_EXPECT_EQ(test, (int)status_of(&side->scq), 99);
-	side->qp->lent = false;
-	roe_complete_flush(side->qp, &ctx);
+	roe_complete_returned(side->qp, &ctx);
 	KUNIT_EXPECT_EQ(test, (int)status_of(&side->rcq), 99);
 	KUNIT_EXPECT_EQ(test, (int)status_of(&side->scq), (int)IB_WC_WR_FLUSH_ERR);
 	sim_destroy(sim);

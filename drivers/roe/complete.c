@@ -158,6 +158,7 @@ static void flush_recv(struct roe_qp *qp, struct roe_ctx *ctx)
 
 static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
 {
+	struct roe_req *req = &qp->req;
 	u32 n = 0;
 
 	do {
@@ -167,7 +168,8 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
 		/* pairs with the release in post_one(): the WQE is complete */
 		if (qp->sq.cons == smp_load_acquire(&qp->sq.prod))
 			break;
-		roe_requester_retire(qp, ctx, IB_WC_WR_FLUSH_ERR);
+		roe_requester_retire(qp, ctx, req->failed ?: IB_WC_WR_FLUSH_ERR);
+		req->failed = IB_WC_SUCCESS;
 		qp->flush_more = ++n == ROE_WQE_BATCH;
 	} while (!qp->flush_more && !qp->overrun);
 	qp->sq.next = qp->sq.cons;
@@ -179,8 +181,8 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
  * @ctx: takes the notifications owed
  *
  * Called on the way into ERR and again on every later doorbell: WQEs posted in
- * ERR are flushed too. Those of the SQ not while a QP of this device reads what they
- * send; then roe_direct_send() calls again. The RQ does not wait for that: there is an
+ * ERR are flushed too. Those of the SQ not while what they send is still to be read;
+ * then roe_complete_returned() calls again. The RQ does not wait for that: there is an
  * event that says that the last of an SRQ's WQEs is back. If there are many not all at
  * once, with softirqs off: then qp->flush_more is set, and the end of this run sees to it
  * that there is another.
@@ -194,6 +196,20 @@ void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 ROE_EXPORT_FOR_TEST(roe_complete_flush);
+
+/**
+ * roe_complete_returned() - nobody reads from the SQ any more, or what its WQEs send
+ * @qp: was lent
+ * @ctx: takes notifications
+ */
+void roe_complete_returned(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	qp->lent = false;
+	if (qp->state == IB_QPS_ERR)
+		roe_complete_flush(qp, ctx);
+}
+
+ROE_EXPORT_FOR_TEST(roe_complete_returned);
 
 /* What was sent is forgotten, nothing more is. */
 static void stop_sending(struct roe_qp *qp)

@@ -11,8 +11,9 @@
  *   Memory: descriptors point into MRs of the sender and are used before its RCU
  *   read-side section ends, for which dereg and destroy wait.
  *   WQEs: an inline payload lies in the SQ, any other is the user's again once its
- *   WQE is flushed. So nothing is while the QP is lent: that waits for the end of the
- *   burst, and so does RESET.
+ *   WQE has failed or is flushed. So none does while the QP is lent, from the first
+ *   descriptor on: that waits for the end of the burst, and so does RESET. What succeeds
+ *   the receiver has acknowledged, and does not read again.
  *   Depth: the receiver answers at once, one level down; the sender's tx_busy
  *   ends it there. Any deeper chain (QPs that name each other in a ring,
  *   handlers that post; others on this CPU, with PREEMPT_RT) finds no burst left
@@ -166,6 +167,7 @@ bool roe_direct_send(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_qp *peer
 
 	if (nr == DEPTH)
 		return true;
+	qp->lent = true;
 	txb = this_cpu_ptr(txbs[nr]);
 	txb->direct = true;
 	txb->fresh = roe_requester_at_una(qp);
@@ -174,15 +176,12 @@ bool roe_direct_send(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_qp *peer
 		goto out;
 	roe_stat_add(qp->dev, ROE_STAT_DIRECT_PKTS, txb->n);
 	roe_stat_add(qp->dev, ROE_STAT_DIRECT_BYTES, payload(txb));
-	qp->lent = true;
 	spin_unlock(&qp->lock);
 	roe_qp_deliver(peer, txb);
 	roe_txb_reset(txb);
 	spin_lock(&qp->lock);
-	qp->lent = false;
-	if (qp->state == IB_QPS_ERR)
-		roe_complete_flush(qp, ctx);
 out:
+	roe_complete_returned(qp, ctx);
 	this_cpu_write(busy[nr], false);
 	return more;
 }

@@ -275,8 +275,11 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	local_lock_nested_bh(&txb_lock);
 	txb = this_cpu_ptr(txbs);
 	txb->later = true;
+	/* a WQE that fails in this burst: its payload is read when the packets are built */
+	qp->lent = true;
 	more = roe_qp_emit(qp, ctx, txb);
 	lost = build(qp, txb, &skbs);
+	roe_complete_returned(qp, ctx);
 	local_unlock_nested_bh(&txb_lock);
 	if (!skb_queue_empty(&skbs)) {
 		spin_unlock(&qp->lock);
@@ -448,7 +451,7 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	if (!ctx->hold)
 		qp->hold.until = 0;
-	if (qp->state != IB_QPS_RESET && !ctx->hold)
+	if (qp->state != IB_QPS_RESET && qp->state != IB_QPS_ERR && !ctx->hold)
 		more = transmit(qp, ctx);
 	if (qp->overrun && qp->state != IB_QPS_ERR && qp->state != IB_QPS_RESET)
 		roe_complete_error(qp, ctx);

@@ -142,6 +142,7 @@ struct roe_req {
 	u32	rd_out;		/* READ and ATOMIC started, not complete */
 	u32	since_ack;	/* packets since the last AckReq */
 	u8	retry_cnt, rnr_retry;		/* left */
+	u8	failed;		/* enum ib_wc_status of the oldest WQE, when it is flushed */
 	bool	rnr_wait;	/* nothing is sent until the timer has run */
 	bool	paging;		/* ... or the pages for a response are there */
 	bool	direct;		/* requests go to the peer without a network */
@@ -254,7 +255,7 @@ struct roe_qp {
 	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
 	enum ib_qp_type		type;
 	bool			tx_busy, tx_again;
-	bool			lent;		/* a QP reads messages of the SQ (direct.c) */
+	bool			lent;		/* what the SQ sends is still read: no WQE fails */
 	int			tx_cpu;		/* UC, UD: where sent packets may wait; qp.c */
 	bool			comm_est;	/* first packet in RTR was reported */
 	bool			sqd_notify;	/* en_sqd_async_notify */

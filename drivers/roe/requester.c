@@ -76,11 +76,12 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
  * @status: of that WQE; all others are flushed
  *
  * Without a connection that could be out of step only the SQ suffers (IBTA
- * 10.3.1.7, wire.md 4.6): UC goes to SQE.
+ * 10.3.1.7, wire.md 4.6): UC goes to SQE. The WQE is the first of those that are
+ * flushed, so like these it waits until nobody reads what it sends.
  */
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status)
 {
-	roe_requester_retire(qp, ctx, status);
+	qp->req.failed = status;
 	if (qp->type == IB_QPT_RC)
 		roe_complete_error(qp, ctx);
 	else

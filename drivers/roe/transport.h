@@ -112,6 +112,7 @@ void roe_complete_recv(struct roe_qp *qp, struct roe_ctx *ctx, struct ib_wc *wc,
 void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_complete_returned(struct roe_qp *qp, struct roe_ctx *ctx);
 
 /* wqe.c: the border to rings and work requests */
 bool roe_wqe_pull(struct roe_qp *qp);
