@@ -353,7 +353,8 @@ static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 	struct roe_qp *peer;
 	bool more;
 
-	if (qp->tx_busy) {
+	/* as long as one burst follows the other who waits for their end may never see it */
+	if (qp->tx_busy || qp->stopping) {
 		qp->tx_again = has_work(qp);
 		return false;
 	}

@@ -235,7 +235,8 @@ static struct roe_rsrc *swap_slots(struct roe_qp *qp, const struct ib_qp_attr *a
 
 /*
  * RESET takes the SQ from a QP that reads it (direct.c): not before the end of that burst.
- * Nor ERR, that what was posted is flushed when modify returns.
+ * Nor ERR, that what was posted is flushed when modify returns. No other burst begins
+ * meanwhile, so this takes as long as the peer needs for one and its answers.
  */
 static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_attr *attr,
 			 int mask)
@@ -245,10 +246,12 @@ static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib
 
 	roe_qp_begin(qp, ctx);
 	while (stops && qp->lent) {
+		qp->stopping = true;
 		roe_qp_end(qp, ctx);
 		usleep_range(10, 20);
 		roe_qp_begin(qp, ctx);
 	}
+	qp->stopping = false;
 }
 
 /**
