@@ -5,14 +5,20 @@
  * A request holds the table of pages but not the QP: a page may take as long as
  * the process wants (userfaultfd), and neither dereg nor destroy wait for that.
  * So the worker knows a QP by number and id, and its engine by the number of the
- * request, and looks both up when it is done.
+ * request, and looks both up when it is done. A request that no worker has yet goes
+ * with the QP or the MR; so there are no more than two for each QP, and those with
+ * the workers.
  *
  * Nor does one process wait for pages of another: what needs nothing but memory is
  * brought by workers that never wait, and of what has to come from elsewhere only a
- * few requests of each process are with the workers who may.
+ * few requests of each process are with the workers who may. As long as one is the
+ * module is in use: its text cannot go before a page has come that may never come, and
+ * rmmod is to say so, not to wait. The works that put the last reference end in
+ * roe_fault_exit() at the latest.
  */
 #include <linux/hashtable.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 #include "fault.h"
@@ -23,7 +29,8 @@
 
 static struct workqueue_struct *fault_wq;
 static struct workqueue_struct *slow_wq;	/* pages that are not in memory */
-static struct workqueue_struct *ahead_wq;	/* what no QP waits for */
+static struct workqueue_struct *ahead_wq;	/* what nobody waits for */
+static struct workqueue_struct *verb_wq;	/* what a verb waits for */
 
 /* Workers that may wait: of all processes, and of one. */
 #define SLOW_MAX	512
@@ -32,7 +39,7 @@ static struct workqueue_struct *ahead_wq;	/* what no QP waits for */
 /* A process may ask for as much as it likes ahead, and of pages that never come. */
 #define AHEAD_MAX	16
 
-/* Whose pages do not come at once; as long as there is a request. */
+/* Whose pages do not come at once; as long as there is a request. Holds the module. */
 struct process {
 	struct hlist_node	entry;
 	struct mm_struct	*mm;		/* only compared */
@@ -40,13 +47,18 @@ struct process {
 	struct list_head	waiting;	/* ... and others */
 };
 
-static DEFINE_HASHTABLE(processes, 6);
+/* Outside of qp->lock. */
 static DEFINE_SPINLOCK(processes_lock);
+static DEFINE_HASHTABLE(processes, 6);
+/* Requests that wait for a worker, of many QPs perhaps. */
+static DEFINE_HASHTABLE(by_qp, 8);
+static DEFINE_HASHTABLE(by_odp, 8);
 
 struct request {
 	struct work_struct	work;
 	struct process		*process;	/* of slow_wq */
 	struct list_head	entry;		/* in process->waiting */
+	struct hlist_node	qp_entry, odp_entry;	/* ... and here */
 	struct roe_odp		*odp;
 	u64			addr, len;
 	bool			write;
@@ -67,8 +79,13 @@ int roe_fault_init(void)
 	ahead_wq = alloc_workqueue("roe_ahead", WQ_UNBOUND, AHEAD_MAX);
 	if (!ahead_wq)
 		goto err_ahead;
+	verb_wq = alloc_workqueue("roe_verb", WQ_UNBOUND, SLOW_MAX);
+	if (!verb_wq)
+		goto err_verb;
 	return 0;
 
+err_verb:
+	destroy_workqueue(ahead_wq);
 err_ahead:
 	destroy_workqueue(slow_wq);
 err_slow:
@@ -78,6 +95,7 @@ err_slow:
 
 void roe_fault_exit(void)
 {
+	destroy_workqueue(verb_wq);
 	destroy_workqueue(ahead_wq);
 	destroy_workqueue(fault_wq);
 	destroy_workqueue(slow_wq);
@@ -85,11 +103,25 @@ void roe_fault_exit(void)
 
 /**
  * roe_fault_ahead - have pages brought that no QP waits for
- * @work: runs in process context, with few others at a time
+ * @work: runs in process context; the last thing it does is roe_fault_ahead_done()
+ * @waits: a verb does; otherwise it runs with few others at a time
+ *
+ * Return: false: the module is on its way out.
  */
-void roe_fault_ahead(struct work_struct *work)
+bool roe_fault_ahead(struct work_struct *work, bool waits)
 {
-	queue_work(ahead_wq, work);
+	if (!try_module_get(THIS_MODULE))
+		return false;
+	queue_work(waits ? verb_wq : ahead_wq, work);
+	return true;
+}
+
+/**
+ * roe_fault_ahead_done - such a work ends
+ */
+void roe_fault_ahead_done(void)
+{
+	module_put(THIS_MODULE);
 }
 
 /**
@@ -152,21 +184,108 @@ static struct process *find(const struct mm_struct *mm)
 	return NULL;
 }
 
+static void dequeue(struct request *r)
+{
+	lockdep_assert_held(&processes_lock);
+	list_del(&r->entry);
+	hash_del(&r->qp_entry);
+	hash_del(&r->odp_entry);
+}
+
 /* A worker is free: the next one of the same process. */
 static void next(struct process *p)
 {
 	struct request *r;
+	bool last = false;
 
 	spin_lock(&processes_lock);
 	r = list_first_entry_or_null(&p->waiting, struct request, entry);
 	if (r) {
-		list_del(&r->entry);
+		dequeue(r);
 		queue_work(slow_wq, &r->work);
 	} else if (!--p->working) {
 		hash_del(&p->entry);
-		kfree(p);
+		last = true;
 	}
 	spin_unlock(&processes_lock);
+	if (!last)
+		return;
+	kfree(p);
+	module_put(THIS_MODULE);
+}
+
+static void give_up(struct list_head *gone)
+{
+	struct request *r, *tmp;
+
+	list_for_each_entry_safe(r, tmp, gone, entry)
+		finish(r, -EAGAIN);
+}
+
+/**
+ * roe_fault_forget_qp - nobody waits any more for what a QP has asked for
+ * @qp: in RESET, or its number is given back
+ *
+ * Context: process, may sleep.
+ */
+void roe_fault_forget_qp(const struct roe_qp *qp)
+{
+	struct hlist_node *tmp;
+	struct request *r;
+	LIST_HEAD(gone);
+
+	spin_lock(&processes_lock);
+	hash_for_each_possible_safe(by_qp, r, tmp, qp_entry, qp->id) {
+		if (r->qp_id != qp->id)
+			continue;
+		dequeue(r);
+		list_add(&r->entry, &gone);
+	}
+	spin_unlock(&processes_lock);
+	give_up(&gone);
+}
+
+/**
+ * roe_fault_forget_odp - an MR is gone: who waits for its pages goes on without
+ * @odp: odp->detached is set
+ *
+ * Context: process, may sleep.
+ */
+void roe_fault_forget_odp(const struct roe_odp *odp)
+{
+	struct hlist_node *tmp;
+	struct request *r;
+	LIST_HEAD(gone);
+
+	spin_lock(&processes_lock);
+	hash_for_each_possible_safe(by_odp, r, tmp, odp_entry, (unsigned long)odp) {
+		if (r->odp != odp)
+			continue;
+		dequeue(r);
+		list_add(&r->entry, &gone);
+	}
+	spin_unlock(&processes_lock);
+	give_up(&gone);
+}
+
+/* Who forgets requests changes what is looked at here first, then takes this lock. */
+static bool wanted(const struct request *r)
+{
+	const struct roe_fault *fault;
+	struct roe_qp *qp;
+	bool ok = false;
+
+	lockdep_assert_held(&processes_lock);
+	rcu_read_lock();
+	qp = roe_qp_lookup(r->qpn);
+	if (qp && qp->id == r->qp_id && !READ_ONCE(r->odp->detached)) {
+		fault = r->responder ? &qp->resp.fault : &qp->req.fault;
+		spin_lock_bh(&qp->lock);
+		ok = fault->waiting && fault->seq == r->seq;
+		spin_unlock_bh(&qp->lock);
+	}
+	rcu_read_unlock();
+	return ok;
 }
 
 static void run_slow(struct work_struct *work)
@@ -178,19 +297,33 @@ static void run_slow(struct work_struct *work)
 	finish(r, n);
 }
 
-/* The page has to come from elsewhere. @fresh: used if the process is not known. */
-static struct process *queue_slow(struct request *r, struct process *fresh)
+/* The process that @r is of. @fresh: becomes it if there is none, and is NULL then. */
+static struct process *find_or_add(const struct request *r, struct process **fresh)
 {
 	struct mm_struct *mm = roe_odp_mm(r->odp);
-	struct process *p;
+	struct process *p = find(mm);
+
+	if (p || !try_module_get(THIS_MODULE))
+		return p;
+	p = *fresh;
+	*fresh = NULL;
+	p->mm = mm;
+	INIT_LIST_HEAD(&p->waiting);
+	hash_add(processes, &p->entry, (unsigned long)mm);
+	return p;
+}
+
+/* The page has to come from elsewhere. Returns false if it is not to. */
+static bool queue_slow(struct request *r, struct process **fresh)
+{
+	struct process *p = NULL;
 
 	spin_lock(&processes_lock);
-	p = find(mm);
+	if (wanted(r))
+		p = find_or_add(r, fresh);
 	if (!p) {
-		p = fresh;
-		p->mm = mm;
-		INIT_LIST_HEAD(&p->waiting);
-		hash_add(processes, &p->entry, (unsigned long)mm);
+		spin_unlock(&processes_lock);
+		return false;
 	}
 	INIT_WORK(&r->work, run_slow);
 	r->process = p;
@@ -199,9 +332,11 @@ static struct process *queue_slow(struct request *r, struct process *fresh)
 		queue_work(slow_wq, &r->work);
 	} else {
 		list_add_tail(&r->entry, &p->waiting);
+		hash_add(by_qp, &r->qp_entry, r->qp_id);
+		hash_add(by_odp, &r->odp_entry, (unsigned long)r->odp);
 	}
 	spin_unlock(&processes_lock);
-	return p;
+	return true;
 }
 
 static void run(struct work_struct *work)
@@ -217,8 +352,9 @@ static void run(struct work_struct *work)
 	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
 	if (!fresh)
 		finish(r, -ENOMEM);
-	else if (queue_slow(r, fresh) != fresh)
-		kfree(fresh);
+	else if (!queue_slow(r, &fresh))
+		finish(r, -EAGAIN);
+	kfree(fresh);
 }
 
 /* Under way to a worker, or false without memory. */

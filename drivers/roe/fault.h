@@ -37,7 +37,10 @@ void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *m
 		    u64 len, bool write);
 bool roe_fault_missed(struct roe_qp *qp, struct roe_fault *fault);
 void roe_fault_done(struct roe_qp *qp, struct roe_fault *fault, int err);
-void roe_fault_ahead(struct work_struct *work);
+void roe_fault_forget_qp(const struct roe_qp *qp);
+void roe_fault_forget_odp(const struct roe_odp *odp);
+bool roe_fault_ahead(struct work_struct *work, bool waits);
+void roe_fault_ahead_done(void);
 
 int roe_fault_init(void);
 void roe_fault_exit(void);

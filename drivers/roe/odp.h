@@ -37,6 +37,7 @@ struct roe_odp {
 	refcount_t	refs;		/* the MR, each worker */
 	atomic_t	users;		/* accesses at work, by the MR and its windows */
 	bool		closed;		/* no new access: roe_odp_take() waits too long */
+	bool		detached;	/* its MR is gone */
 	u64		id;		/* never used again */
 	atomic64_t	faults, invalidations, prefetched;	/* pages */
 };

@@ -6,6 +6,7 @@
  * not touch (secret memory has no kernel mapping at all), and not kept: the mmu
  * notifier tells when the mapping changes, and whether it did while we looked.
  */
+#include <linux/completion.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -20,6 +21,9 @@
 
 /* Times to look again when the mapping changed meanwhile. */
 #define TRIES	32
+
+/* A verb that waits for a prefetch does as long as one page comes within this. */
+#define FLUSH_PATIENCE	(10 * HZ)
 
 /* --- pages leave --- */
 
@@ -270,6 +274,8 @@ struct mm_struct *roe_odp_mm(const struct roe_odp *odp)
  */
 void roe_odp_detach(struct roe_mr *mr)
 {
+	WRITE_ONCE(mr->odp->detached, true);
+	roe_fault_forget_odp(mr->odp);
 	roe_odp_put(mr->odp);
 }
 
@@ -297,6 +303,9 @@ void roe_odp_caps(struct ib_device_attr *attr)
 /* One range that the user wants to have. */
 struct prefetch {
 	struct work_struct	work;
+	refcount_t		refs;		/* the worker, who waits for it */
+	struct completion	done;
+	int			err;
 	struct roe_odp		*odp;
 	u64			addr, len;
 	unsigned int		gup_flags;
@@ -334,7 +343,8 @@ static int fetch(struct prefetch *p)
 	while (len) {
 		u64 bytes;
 
-		n = roe_odp_fault(p->odp, addr, len, p->gup_flags);
+		/* in parts: who waits for it sees that it gets on */
+		n = roe_odp_fault(p->odp, addr, min_t(u64, len, ROE_ODP_AHEAD), p->gup_flags);
 		if (n == -EINTR || (n < 0 && !skip))
 			return n;
 		atomic64_add(max(n, 0L), &p->odp->prefetched);
@@ -348,16 +358,44 @@ static int fetch(struct prefetch *p)
 	return 0;
 }
 
-static void fetch_work(struct work_struct *work)
+static void put(struct prefetch *p)
 {
-	struct prefetch *p = container_of(work, struct prefetch, work);
-
-	fetch(p);
+	if (!refcount_dec_and_test(&p->refs))
+		return;
 	roe_odp_put(p->odp);
 	kfree(p);
 }
 
-static int fetch_later(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gup_flags)
+static void fetch_work(struct work_struct *work)
+{
+	struct prefetch *p = container_of(work, struct prefetch, work);
+
+	p->err = fetch(p);
+	complete(&p->done);
+	put(p);
+	roe_fault_ahead_done();
+}
+
+/*
+ * As long as pages come. A verb that waits for pages that never come would keep the
+ * device from being removed, for that waits for verbs.
+ */
+static int wait_for(struct prefetch *p)
+{
+	s64 last;
+	long left;
+
+	do {
+		last = atomic64_read(&p->odp->prefetched);
+		left = wait_for_completion_killable_timeout(&p->done, FLUSH_PATIENCE);
+	} while (!left && atomic64_read(&p->odp->prefetched) != last);
+	if (left > 0)
+		return p->err;
+	return left ? -EINTR : -ETIMEDOUT;
+}
+
+static int fetch_one(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gup_flags,
+		     bool waits)
 {
 	struct prefetch *p = kzalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
 	int err;
@@ -371,20 +409,19 @@ static int fetch_later(struct ib_pd *pd, const struct ib_sge *sge, unsigned int 
 		return err;
 	}
 	INIT_WORK(&p->work, fetch_work);
-	roe_fault_ahead(&p->work);
-	return 0;
-}
-
-static int fetch_now(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gup_flags)
-{
-	struct prefetch p = { .gup_flags = gup_flags };
-	int err;
-
-	err = find(pd, sge, &p);
-	if (err)
-		return err;
-	err = fetch(&p);
-	roe_odp_put(p.odp);
+	init_completion(&p->done);
+	refcount_set(&p->refs, 1);
+	if (waits)
+		refcount_inc(&p->refs);
+	if (!roe_fault_ahead(&p->work, waits)) {
+		refcount_set(&p->refs, 1);
+		err = -ENODEV;
+	} else if (waits) {
+		err = wait_for(p);
+	} else {
+		return 0;
+	}
+	put(p);
 	return err;
 }
 
@@ -398,7 +435,7 @@ static int fetch_now(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gu
  * @attrs: not used
  *
  * Return: 0; -EFAULT for a key, right or range that is wrong, or that no page is
- * mapped to; -EOPNOTSUPP for another advice.
+ * mapped to; -ETIMEDOUT for pages that do not come; -EOPNOTSUPP for another advice.
  */
 int roe_odp_advise(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		   struct ib_sge *sge, u32 num_sge, struct uverbs_attr_bundle *attrs)
@@ -412,11 +449,8 @@ int roe_odp_advise(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32
 
 	if (advice >= ARRAY_SIZE(gup_flags))
 		return -EOPNOTSUPP;
-	for (; num_sge && !err; num_sge--, sge++) {
-		if (flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH)
-			err = fetch_now(pd, sge, gup_flags[advice]);
-		else
-			err = fetch_later(pd, sge, gup_flags[advice]);
-	}
+	for (; num_sge && !err; num_sge--, sge++)
+		err = fetch_one(pd, sge, gup_flags[advice],
+				flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH);
 	return err;
 }

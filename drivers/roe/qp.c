@@ -10,7 +10,8 @@
  *      timer or the worker does nothing with it, arms and queues nothing.
  *   3. A grace period: every such user was in an RCU read-side section and has
  *      left it; so tx_busy is clear and no packet of ours is being built.
- *   4. Timer and works are cancelled; they could only be running out of 2.
+ *   4. Timer and works are cancelled; they could only be running out of 2. Workers that
+ *      bring pages look for a QP by number and id; what none has begun with goes.
  *   5. CQs, PD and the address vector are ours until here, then freed.
  */
 #include <linux/interrupt.h>
@@ -926,6 +927,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 	cancel_delayed_work_sync(&qp->flush_work);
 	cancel_work_sync(&qp->work);
 	cancel_work_sync(&qp->event_work);
+	roe_fault_forget_qp(qp);
 	rdma_destroy_ah_attr(&qp->attr.ah_attr);
 	roe_path_destroy(&qp->path);
 	free_queues(qp);

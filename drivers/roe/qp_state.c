@@ -295,6 +295,8 @@ int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	}
 	roe_qp_end(qp, &ctx);
 	roe_qp_flushed(qp);
+	if (!err && next == IB_QPS_RESET)
+		roe_fault_forget_qp(qp);
 	kfree(rsrc);
 	return err;
 }

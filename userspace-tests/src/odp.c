@@ -17,6 +17,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -701,6 +702,135 @@ static void test_userfault(void)
 	rt_buf_free(&a);
 }
 
+/* ---- who has asked for pages is gone ---- */
+
+#define ORPHANS		60	/* QPs: more than a process has workers */
+#define WORKERS		16
+
+/* Memory whose pages come when serve() brings them; -1: there is no such thing. */
+static int on_request(const struct rt_buf *b)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	struct uffdio_register range = {
+		.range = { .start = (uintptr_t)b->p, .len = ORPHANS * PAGE },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	return fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range) ?
+		       -1 : fd;
+}
+
+/* Bring the pages that are asked for, until for a while none is. Returns how many. */
+static unsigned int serve(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct uffd_msg msg;
+	unsigned int n = 0;
+
+	while (poll(&p, 1, 500) == 1 && read(fd, &msg, sizeof(msg)) == sizeof(msg)) {
+		struct uffdio_zeropage zero = {
+			.range = { .start = msg.arg.pagefault.address & -PAGE, .len = PAGE },
+		};
+
+		ioctl(fd, UFFDIO_ZEROPAGE, &zero);
+		n++;
+	}
+	return n;
+}
+
+/* Each of the QPs waits for a page of its own. */
+static void ask(struct rt_pair *p, const struct rt_buf *b)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = rt_wr(7, IBV_WR_SEND, IBV_SEND_SIGNALED, &sge, 1);
+	struct rt_opt opt = rt_defaults;
+	unsigned int i;
+
+	opt.cqe = 4;
+	opt.cap.max_send_wr = 4;
+	opt.cap.max_recv_wr = 4;
+	for (i = 0; i < ORPHANS; i++) {
+		rt_pair_create(&p[i], rt_dev_a(), rt_dev_a(), &opt);
+		sge = sge_of(b, i * PAGE, PAGE);
+		rt_post(&p[i].a, &wr);
+	}
+	usleep(300000);
+}
+
+/* What no worker has begun with goes with its QP, in RESET or destroyed ... */
+static void test_orphans(void)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct rt_buf b = cold(rt_dev_a(), ORPHANS * PAGE);
+	struct rt_pair p[ORPHANS];
+	int fd = on_request(&b);
+	bool ok = true;
+	unsigned int i;
+
+	if (fd < 0) {
+		rt_skip("requests of QPs that are gone", "no userfaultfd");
+		rt_buf_free(&b);
+		return;
+	}
+	ask(p, &b);
+	for (i = 0; i < ORPHANS / 2; i++)
+		rt_pair_destroy(&p[i]);
+	for (; i < ORPHANS; i++)
+		ok = ok && RT_EQ(ibv_modify_qp(p[i].a.qp, &reset, IBV_QP_STATE), 0);
+	rt_ok(ok && RT_EQ(serve(fd), WORKERS), "what a QP has asked for goes with it");
+	for (i = ORPHANS / 2; i < ORPHANS; i++)
+		rt_pair_destroy(&p[i]);
+	close(fd);
+	rt_buf_free(&b);
+}
+
+/* ... or with its MR, and the QP goes on. */
+static void test_deregistered(void)
+{
+	struct rt_buf b = cold(rt_dev_a(), ORPHANS * PAGE);
+	struct rt_pair p[ORPHANS];
+	unsigned int i, n = 0;
+	int fd = on_request(&b);
+	struct ibv_wc wc;
+
+	if (fd < 0) {
+		rt_skip("requests for an MR that is gone", "no userfaultfd");
+		rt_buf_free(&b);
+		return;
+	}
+	ask(p, &b);
+	ibv_dereg_mr(b.mr);
+	for (i = 0; i < ORPHANS; i++)
+		n += rt_poll(p[i].a.scq, &wc, 50) && wc.status == IBV_WC_LOC_PROT_ERR;
+	rt_ok(RT_EQ(n, ORPHANS - WORKERS), "who waits for a worker fails when the MR goes");
+	for (i = 0; i < ORPHANS; i++)
+		rt_pair_destroy(&p[i]);
+	/* the workers end before the addresses are another buffer's, or they touch that */
+	serve(fd);
+	close(fd);
+	munmap(b.p, ORPHANS * PAGE);
+}
+
+/* A verb waits as long as pages come: the device cannot go before it has returned. */
+static void test_advice_ends(void)
+{
+	struct rt_buf b = cold(rt_dev_a(), ORPHANS * PAGE);
+	struct ibv_sge sge = sge_of(&b, 0, PAGE);
+	uint64_t start = rt_now_ms();
+	int fd = on_request(&b);
+
+	if (fd < 0)
+		rt_skip("advice about pages that do not come", "no userfaultfd");
+	else
+		rt_ok(RT_EQ(rt_advise(rt_dev_a()->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH,
+				      IB_UVERBS_ADVISE_MR_FLAG_FLUSH, &sge, 1), ETIMEDOUT) &&
+		      RT_CHECK(rt_now_ms() - start < 30000),
+		      "advice about pages that do not come ends");
+	close(fd);
+	rt_buf_free(&b);
+}
+
 /* ---- many QPs whose pages do not come ---- */
 
 #define STALLED	150		/* pairs: more QPs than a queue has workers */
@@ -947,6 +1077,9 @@ int main(int argc, char **argv)
 	test_huge();
 	test_secret();
 	test_userfault();
+	test_orphans();
+	test_deregistered();
+	test_advice_ends();
 	test_stalled();
 	test_uc();
 	test_ud();

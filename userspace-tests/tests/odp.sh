@@ -3,7 +3,8 @@
 #
 # odp - on-demand paging: the C program, on one device and between two devices of one
 # namespace, through the network and directly; a process that dies with its pages in
-# use; what the tools show; perftest on such memory.
+# use; what the tools show; perftest on such memory; devices and module that go while
+# workers wait for a page.
 #
 # Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
 
@@ -53,6 +54,34 @@ freezer()
 		mount -o loop "$TMP/freeze.img" "$TMP/freeze" && export ODP_FREEZE="$TMP/freeze"
 }
 
+# Workers of the module wait for pages of a frozen file: devices go nevertheless, the
+# module says that it is in use, and goes when the file has thawed.
+gone_while_frozen()
+{
+	local pid out in rc
+	mkfifo "$TMP/in" "$TMP/out" || return
+	odp -d roe0 frozen "$TMP/freeze" < "$TMP/in" > "$TMP/out" &
+	pid=$!
+	exec {in}> "$TMP/in" {out}< "$TMP/out"
+	timeout 60 head -c 1 <&"$out" > /dev/null &&
+		timeout 30 rdma link del roe0 && timeout 30 rdma link del roe1 &&
+		in_use
+	rc=$?
+	# it thaws
+	exec {in}>&-
+	wait $pid
+	exec {out}<&-
+	[ $rc = 0 ] && wait_for 20 rmmod roe
+}
+
+in_use()
+{
+	local out
+	out=$(timeout 30 rmmod roe 2>&1) && return 1
+	echo "$out"
+	grep -q "in use" <<< "$out"
+}
+
 module_or_die
 topo_or_die topo_veth
 gid0=$(wait_gid roe0 10.0.0.1)
@@ -62,11 +91,12 @@ echo 1 > /proc/sys/vm/unprivileged_userfaultfd 2>/dev/null
 check "a file system to be frozen" freezer
 run_tap "two devices" 200 odp -d roe0 -D roe1
 run_tap "one device, directly" 200 odp -d roe0
-# workers that waited for a page of it end after their process
-check "the file system is not in use any more" wait_for 10 umount -q "$TMP/freeze"
 check "a process that is killed in the middle" dies
 check "the tools show what came and went" shows
 for p in ib_write_bw ib_read_bw ib_send_bw; do
 	check "$p on such memory" perf $p
 done
+check "devices and module go while a file is frozen" gone_while_frozen
+# workers that waited for a page of it end after their process
+check "the file system is not in use any more" wait_for 10 umount -q "$TMP/freeze"
 tap_done
