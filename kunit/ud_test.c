@@ -376,9 +376,26 @@ static void ud_handles(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, post_good(f, 0), 0);
 	KUNIT_EXPECT_FALSE(test, emit(f));
 	KUNIT_EXPECT_EQ(test, f->sim->txb->n, 0);
-	roe_ud_discard(f->a);
-	f->a->sq.cons = f->a->sq.prod;
-	f->a->sq.next = f->a->sq.prod;
+	KUNIT_EXPECT_FALSE(test, roe_ud_discard(f->a, 8));
+	KUNIT_EXPECT_EQ(test, f->a->sq.cons, f->a->sq.prod);
+	KUNIT_EXPECT_EQ(test, f->a->sq.next, f->a->sq.prod);
+}
+
+/* RESET forgets a long queue in parts. */
+static void ud_discard(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		KUNIT_ASSERT_EQ(test, post_good(f, 0), 0);
+	KUNIT_EXPECT_TRUE(test, roe_ud_discard(f->a, 2));
+	KUNIT_EXPECT_EQ(test, refcount_read(&f->ah[0].entry->refs), 4);
+	KUNIT_EXPECT_EQ(test, f->a->sq.next, 2);
+	KUNIT_EXPECT_TRUE(test, roe_ud_discard(f->a, 2));
+	KUNIT_EXPECT_FALSE(test, roe_ud_discard(f->a, 2));
+	KUNIT_EXPECT_EQ(test, refcount_read(&f->ah[0].entry->refs), 1);
+	KUNIT_EXPECT_EQ(test, f->a->sq.cons, 5);
 }
 
 /* Refused at the door: nothing is posted, no reference is kept. */
@@ -432,6 +449,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ud_bad_recv),
 	KUNIT_CASE(ud_sqe),
 	KUNIT_CASE(ud_handles),
+	KUNIT_CASE(ud_discard),
 	KUNIT_CASE(ud_refused),
 	KUNIT_CASE(ud_from_ring),
 	{}

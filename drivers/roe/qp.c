@@ -823,8 +823,8 @@ static void free_queues(struct roe_qp *qp)
 {
 	if (!IS_ERR_OR_NULL(qp->sq.ring))
 		roe_ring_destroy(qp->sq.ring);
-	if (qp->sq.slots)
-		roe_ud_discard(qp);
+	while (qp->sq.slots && roe_ud_discard(qp, ROE_WQE_BATCH))
+		cond_resched();
 	kvfree(qp->sq.slots);
 	roe_rq_exit(&qp->rq);
 	kfree(qp->resp.rsrc);

@@ -145,7 +145,10 @@ static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 	}
 }
 
-/* RESET: queues emptied without completions, counters back, the QPN stays. */
+/*
+ * RESET: queues emptied without completions, counters back, the QPN stays. Of a long SQ of
+ * datagrams the rest goes in discard(), and nothing else changes the QP before that is done.
+ */
 static void enter_reset(struct roe_qp *qp)
 {
 	struct roe_sq *sq = &qp->sq;
@@ -153,11 +156,9 @@ static void enter_reset(struct roe_qp *qp)
 	WRITE_ONCE(qp->state, IB_QPS_RESET);
 	roe_requester_reset(qp, 0);
 	roe_responder_reset(qp, 0);
-	roe_ud_discard(qp);
+	roe_ud_discard(qp, ROE_WQE_BATCH);
 	if (sq->ring)
 		roe_ring_release(sq->ring, roe_ring_pending(sq->ring));
-	sq->cons = sq->prod;
-	sq->next = sq->prod;
 	roe_rq_discard(&qp->rq);
 	qp->overrun = false;
 	qp->flush_more = false;
@@ -233,6 +234,16 @@ static struct roe_rsrc *swap_slots(struct roe_qp *qp, const struct ib_qp_attr *a
 	return old;
 }
 
+/* The rest of an SQ, in RESET, in parts as it is flushed. */
+static void discard(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	while (qp->state == IB_QPS_RESET && roe_ud_discard(qp, ROE_WQE_BATCH)) {
+		roe_qp_end(qp, ctx);
+		cond_resched();
+		roe_qp_begin(qp, ctx);
+	}
+}
+
 /*
  * RESET takes the SQ from a QP that reads it (direct.c): not before the end of that burst.
  * Nor ERR, that what was posted is flushed when modify returns. No other burst begins
@@ -245,6 +256,7 @@ static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib
 		     (attr->qp_state == IB_QPS_RESET || attr->qp_state == IB_QPS_ERR);
 
 	roe_qp_begin(qp, ctx);
+	discard(qp, ctx);
 	while (stops && qp->lent) {
 		qp->stopping = true;
 		roe_qp_end(qp, ctx);
@@ -292,6 +304,7 @@ int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 			rsrc = swap_slots(qp, attr, rsrc);
 		apply(qp, attr, mask);
 		enter(qp, &ctx, attr, mask, next);
+		discard(qp, &ctx);
 	}
 	roe_qp_end(qp, &ctx);
 	roe_qp_flushed(qp);

@@ -91,7 +91,7 @@ void roe_echo_reset(struct roe_qp *qp);
 void roe_ud_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const struct rxe_send_wr *wr);
 int roe_ud_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr);
 void roe_ud_release(struct roe_swqe *wqe);
-void roe_ud_discard(struct roe_qp *qp);
+bool roe_ud_discard(struct roe_qp *qp, u32 max);
 bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx);
 

@@ -78,17 +78,22 @@ void roe_ud_release(struct roe_swqe *wqe)
 }
 
 /**
- * roe_ud_discard() - all WQEs give their address handles back
- * @qp: any type; its SQ is emptied without completions by the caller
+ * roe_ud_discard() - WQEs are forgotten and give their address handles back
+ * @qp: any type, RESET; its SQ is emptied without completions
+ * @max: not more than so many at a time, if they have any
+ *
+ * Return: whether there are more.
  */
-void roe_ud_discard(struct roe_qp *qp)
+bool roe_ud_discard(struct roe_qp *qp, u32 max)
 {
-	u32 i;
+	struct roe_sq *sq = &qp->sq;
 
 	if (!roe_qp_is_ud(qp))
-		return;
-	for (i = qp->sq.cons; i != qp->sq.prod; i++)
-		roe_ud_release(roe_sq_slot(&qp->sq, i));
+		sq->cons = sq->prod;
+	for (; sq->cons != sq->prod && max; sq->cons++, max--)
+		roe_ud_release(roe_sq_slot(sq, sq->cons));
+	sq->next = sq->cons;
+	return sq->cons != sq->prod;
 }
 
 ROE_EXPORT_FOR_TEST(roe_ud_discard);
