@@ -677,6 +677,26 @@ static void error_rnr_overtaken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_ERR);
 }
 
+/* A receiver that is slower than messages come: few of them are sent to be refused. */
+static void error_rnr_sparing(struct kunit *test)
+{
+	const unsigned int n = 32;
+	struct sim *sim = fresh(test);
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		sim_recv(sim, 1, 10);
+		sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	}
+	/* one each time that the RNR timer has run */
+	sim->side[1].qp->rq.prod = 0;
+	sim->side[1].late = n;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+	kunit_info(test, "%u packets for %u messages", sim->sent[0], n);
+	KUNIT_EXPECT_LE(test, sim->sent[0], 4 * n);
+}
+
 /* While the requester waits it sends nothing, so no time-out may count. */
 static void error_rnr_progress(struct kunit *test)
 {
@@ -1538,6 +1558,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr_impatience),
 	KUNIT_CASE(error_rnr_short_timeout),
 	KUNIT_CASE(error_rnr_overtaken),
+	KUNIT_CASE(error_rnr_sparing),
 	KUNIT_CASE(error_rnr_progress),
 	KUNIT_CASE(error_rnr_local_drop),
 	KUNIT_CASE(error_held),

@@ -112,7 +112,7 @@ static void rnr_nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 code)
 	}
 	if (req->rnr_retry != 7)	/* 7: without limit */
 		req->rnr_retry--;
-	roe_requester_rewind(qp);
+	roe_requester_not_ready(qp);
 	roe_timer_disarm(qp);
 	req->told = true;
 	req->rnr_wait = true;

@@ -136,8 +136,9 @@ struct roe_req {
 	u32	eased;		/* ... made smaller by a CNP for what was sent before this */
 	u32	alpha;		/* how much smaller the next one makes it, 1/1024 of half of it */
 	u64	alpha_at;	/* ... as of then, ns; 0: there was none yet */
-	u32	probe;		/* after NAK 0x60: so many packets, then wait; 0: no limit */
+	u32	probe;		/* after a NAK: so many packets, then wait; 0: no limit */
 	u32	probe_end;	/* PSN behind them */
+	bool	probe_rnr;	/* that was an RNR NAK */
 	u8	probe_misses;	/* in a row: the peer had kept nothing */
 	u32	rd_out;		/* READ and ATOMIC started, not complete */
 	u32	since_ack;	/* packets since the last AckReq */

@@ -14,7 +14,9 @@
  *   A NAK 0x60 says where a gap begins, not what the peer has from behind it. So
  *   after going back only a few packets leave, the next ones with the answer to
  *   them: behind what a peer had kept, twice as many if the gap is longer, all of
- *   them if the peer keeps nothing.
+ *   them if the peer keeps nothing. Likewise after an RNR NAK: who had no receive WQE
+ *   may have one now, but hardly as many as there are messages, so one leaves, and with
+ *   each answer twice as many.
  *
  *   UC hears nothing of the peer (IBTA 9.8): what has left is forgotten, so una
  *   follows wqe_psn, no clock runs, and a WQE retires with its last packet.
@@ -224,6 +226,22 @@ static u32 next_probe(struct roe_req *req)
 	return 0;
 }
 
+static void limit(struct roe_req *req, u32 pkts, bool rnr)
+{
+	req->probe = pkts;
+	req->probe_end = roe_psn_add(req->una, pkts);
+	req->probe_rnr = rnr;
+}
+
+/* The peer was ready for what was sent after its RNR NAK. */
+static void ready_again(struct roe_req *req)
+{
+	if (req->probe < req->cwnd)
+		limit(req, 2 * req->probe, true);
+	else
+		req->probe = 0;
+}
+
 /**
  * roe_requester_gap() - NAK 0x60: una is missing over there
  * @qp: all before una is acknowledged
@@ -241,13 +259,27 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 	}
 	if (!roe_requester_again(qp, ctx))
 		return;
-	if (probe && roe_psn_diff(req->max_psn, req->una) > (s32)probe) {
-		req->probe = probe;
-		req->probe_end = roe_psn_add(req->una, probe);
-	}
+	if (probe && roe_psn_diff(req->max_psn, req->una) > (s32)probe)
+		limit(req, probe, false);
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_gap);
+
+/**
+ * roe_requester_not_ready() - RNR NAK: una is to be sent again, later
+ * @qp: all before una is acknowledged, una is not
+ *
+ * One message leaves then, as long as it is shorter than the window.
+ */
+void roe_requester_not_ready(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+	s32 left = roe_psn_diff(head(qp)->last_psn, req->una) + 1;
+
+	roe_requester_rewind(qp);
+	if (left < (s32)req->cwnd)
+		limit(req, max(left, 1), true);
+}
 
 /**
  * roe_requester_probed() - an ACK, nothing else, after a gap
@@ -290,6 +322,16 @@ static void widen(struct roe_qp *qp)
 		req->cwnd++;
 }
 
+/* una moved: what grows with each packet. */
+static void allow_more(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+
+	widen(qp);
+	if (req->probe && req->probe_rnr && roe_psn_diff(req->una, req->probe_end) >= 0)
+		ready_again(req);
+}
+
 /**
  * roe_requester_progress() - una moved: counters reload, the clock restarts
  * @qp: the QP
@@ -304,7 +346,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->rewound = false;
 	req->told = false;
 	req->early = false;
-	widen(qp);
+	allow_more(qp);
 	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
 		req->probe = 0;
 		req->probe_misses = 0;
@@ -331,7 +373,8 @@ ROE_EXPORT_FOR_TEST(roe_requester_progress);
  * @ctx: the time
  * @n: at least 1
  *
- * The window grows with each, all else is the same for all of them together.
+ * The window grows with each, and so does what may leave after an RNR NAK; all else is
+ * the same for all of them together.
  */
 void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned int n)
 {
@@ -339,7 +382,7 @@ void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned 
 
 	while (--n) {
 		req->una = roe_psn_add(req->una, 1);
-		widen(qp);
+		allow_more(qp);
 	}
 	req->una = roe_psn_add(req->una, 1);
 	roe_requester_progress(qp, ctx);

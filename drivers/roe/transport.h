@@ -53,6 +53,7 @@ void roe_requester_lost(struct roe_qp *qp);
 bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_not_ready(struct roe_qp *qp);
 void roe_requester_probed(struct roe_qp *qp);
 void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned int n);
