@@ -607,6 +607,7 @@ static void error_rnr_impatience(struct kunit *test)
 {
 	struct sim *sim = impatient(test);
 	struct roe_qp *qp = sim->side[1].qp;
+	unsigned int looks = 0;
 	u64 start = sim->now;
 	struct roe_pkt p;
 
@@ -614,14 +615,37 @@ static void error_rnr_impatience(struct kunit *test)
 		KUNIT_ASSERT_NE(test, roe_timer_next(qp), 0);
 		sim->now = roe_timer_next(qp);
 		sim_timer(sim, 1);
+		looks++;
 	}
 	KUNIT_EXPECT_EQ(test, sim->now - start, ROE_RNR_PATIENCE_NS);
+	KUNIT_EXPECT_LE(test, looks, 7);
 	sim_receive(sim, 0, &sim_first(sim)->rx);
 	KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &p));
 	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_AETH_RNR_NAK);
 	KUNIT_EXPECT_EQ(test, sim->side[0].qp->state, IB_QPS_ERR);
 	EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_RNR_RETRY_EXC_ERR);
 	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
+}
+
+/* Whoever runs the QP meanwhile looks as well, and does not put off the next look. */
+static void error_rnr_doorbell(struct kunit *test)
+{
+	struct sim *sim = impatient(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	u64 next = roe_timer_next(qp);
+	struct roe_ctx ctx = { .now = sim->now };
+	struct roe_pkt p;
+
+	roe_responder_look(qp, &ctx);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), next);
+	sim_recv(sim, 1, 100);
+	rcu_read_lock_bh();
+	roe_responder_look(qp, &ctx);
+	rcu_read_unlock_bh();
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
+	sim_emit(sim, 1);
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_PSN_SEQ);
 }
 
 /* Nor for so long that the clock of the peer runs out. */
@@ -1556,6 +1580,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr),
 	KUNIT_CASE(error_rnr_patience),
 	KUNIT_CASE(error_rnr_impatience),
+	KUNIT_CASE(error_rnr_doorbell),
 	KUNIT_CASE(error_rnr_short_timeout),
 	KUNIT_CASE(error_rnr_overtaken),
 	KUNIT_CASE(error_rnr_sparing),

@@ -111,7 +111,8 @@ int roe_qp_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
  * @wr: list
  * @bad: first request not posted
  *
- * Any context. In ERR the worker flushes what is posted.
+ * Any context. In ERR the worker flushes what is posted; an RNR NAK that waits for it does
+ * not any more.
  *
  * Return: 0, -EINVAL, -ENOMEM.
  */
@@ -126,7 +127,8 @@ int roe_qp_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		return -EINVAL;
 	}
 	err = roe_rq_post(&qp->rq, wr, bad);
-	if (READ_ONCE(qp->state) == IB_QPS_ERR)
+	/* what is set at this moment, the timer looks after */
+	if (READ_ONCE(qp->state) == IB_QPS_ERR || READ_ONCE(qp->resp.rnr_look))
 		roe_qp_defer(qp);
 	return err;
 }

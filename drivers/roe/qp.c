@@ -568,6 +568,8 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 		roe_complete_flush(qp, &ctx);
 		break;
 	default:
+		if (qp->resp.rnr_look)
+			roe_responder_look(qp, &ctx);
 		small = pull(qp, &left) && rung;
 		ctx.hold = small && hold(qp, &ctx);
 		break;

@@ -217,6 +217,7 @@ struct roe_resp {
 	struct roe_echo	echo;
 	u8	nak_state;	/* syndrome of the NAK for ePSN, sent or waiting; 0: none */
 	u64	rnr_look;	/* ns: is a receive WQE there now? 0: the RNR NAK has left */
+	u64	rnr_since;	/* ns: it waits */
 	u64	rnr_until;	/* ns: if not by then, it leaves */
 	u32	in_msg;		/* 0, ROE_F_SEND or ROE_F_WRITE: message open */
 	bool	rwqe_valid;

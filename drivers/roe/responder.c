@@ -584,8 +584,9 @@ static u64 rnr_patience(const struct roe_qp *qp)
  * No receive WQE, perhaps because the process was not scheduled since it had one: on a
  * busy host messages may well come faster. The RDMA-CM chooses a timer of 0.66 s, and
  * with an rnr_retry of 0 the connection would be gone. So where the NAK costs that much
- * it waits for a moment; there is no doorbell for receives. What comes meanwhile counts
- * as lost, what came before is acknowledged.
+ * it waits for a moment. For receives of a process there is no doorbell: whoever runs the
+ * QP looks, and the timer, half as often each time. What comes meanwhile counts as lost,
+ * what came before is acknowledged.
  */
 static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
@@ -600,6 +601,7 @@ static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 		return;
 	}
 	resp->nak_state = ROE_AETH_RNR_NAK;
+	resp->rnr_since = ctx->now;
 	resp->rnr_look = ctx->now + ROE_RNR_LOOK_NS;
 	resp->rnr_until = ctx->now + patience;
 	if (!resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
@@ -608,7 +610,7 @@ static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 
 /**
  * roe_responder_look() - is the receive WQE there that an RNR NAK waits for?
- * @qp: resp.rnr_look has passed
+ * @qp: resp.rnr_look is set
  * @ctx: the time
  *
  * The peer is asked for what was lost meanwhile.
@@ -617,13 +619,14 @@ void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_resp *resp = &qp->resp;
 
-	resp->rnr_look = 0;
-	if (have_rwqe(qp, ROE_F_RWQE))
+	if (have_rwqe(qp, ROE_F_RWQE)) {
+		resp->rnr_look = 0;
 		owe_nak(resp, ROE_NAK_PSN_SEQ);
-	else if (ctx->now >= resp->rnr_until)
+	} else if (ctx->now >= resp->rnr_until) {
 		owe_rnr_nak(qp);
-	else
-		resp->rnr_look = min(ctx->now + ROE_RNR_LOOK_NS, resp->rnr_until);
+	} else if (ctx->now >= resp->rnr_look) {
+		resp->rnr_look = min(2 * ctx->now - resp->rnr_since, resp->rnr_until);
+	}
 }
 
 ROE_EXPORT_FOR_TEST(roe_responder_look);

@@ -32,7 +32,7 @@
 #define ROE_ACK_TOLERANCE	4	/* detection is due in [T, 4T] (wire.md 4.6) */
 #define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
-/* An RNR NAK that costs the peer so long waits for so long, and looks so often. */
+/* An RNR NAK that costs the peer so long waits for so long, and looks first after that. */
 #define ROE_RNR_LONG_NS		(100ull * NSEC_PER_MSEC)
 #define ROE_RNR_PATIENCE_NS	(10 * NSEC_PER_MSEC)
 #define ROE_RNR_LOOK_NS		(250 * NSEC_PER_USEC)
