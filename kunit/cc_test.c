@@ -284,6 +284,97 @@ static void cc_ignored(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, req->cwnd, 256);
 }
 
+/* --- what has no window ------------------------------------------------------ */
+
+#define DATA	(SIM_REGION / 8)
+
+/* @n messages of DATA bytes; the packets of side 0 need as long as returned, ns. */
+static u64 time_of(struct sim *sim, enum ib_wr_opcode op, unsigned int n)
+{
+	u64 start = sim->now;
+
+	while (n--)
+		sim_post(sim, op == IB_WR_RDMA_READ, op, DATA, SIG);
+	KUNIT_EXPECT_TRUE(sim->test, sim_run(sim));
+	return sim->now - start;
+}
+
+/* Without a CNP it leaves at once. One halves what was sent of late, which comes back. */
+static void paced(struct kunit *test, enum ib_qp_type type, enum ib_wr_opcode op)
+{
+	struct sim *sim = fresh(test, type);
+	struct roe_rate *r = &sim->side[0].qp->rate;
+	const char *wrong;
+	u64 was, ns;
+
+	sim->slot = DATA;
+	KUNIT_EXPECT_LT(test, time_of(sim, op, 2), NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, r->rate, 0);
+	sim->now += 5 * NSEC_PER_MSEC;
+	cnp(sim, 1);
+	was = r->target;
+	KUNIT_EXPECT_GT(test, was, 2 * DATA * 1000 / 6);
+	KUNIT_EXPECT_EQ(test, r->rate, was - was / 2);
+	/* no more than that within a millisecond */
+	cnp(sim, 100);
+	KUNIT_EXPECT_EQ(test, r->rate, was - was / 2);
+	ns = time_of(sim, op, 3);
+	KUNIT_EXPECT_GT(test, ns, 3 * DATA * NSEC_PER_SEC / 2 / was);
+	KUNIT_EXPECT_LT(test, ns, 3 * DATA * NSEC_PER_SEC / was * 2);
+	KUNIT_EXPECT_GT(test, r->rate, was * 9 / 10);
+	sim->now += NSEC_PER_SEC;
+	KUNIT_EXPECT_LT(test, time_of(sim, op, 2), NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, r->rate, 0);
+	wrong = sim_check(sim);
+	KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+}
+
+static void cc_uc(struct kunit *test)
+{
+	paced(test, IB_QPT_UC, IB_WR_RDMA_WRITE);
+}
+
+static void cc_responder(struct kunit *test)
+{
+	paced(test, IB_QPT_RC, IB_WR_RDMA_READ);
+}
+
+/* CNPs without end: down to a rate that goes on, and up again, a little at first. */
+static void cc_rate_floor(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_UC);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+	unsigned int i;
+
+	roe_cc_spend(qp, &ctx, SZ_1M);
+	for (i = 0; i < 100; i++) {
+		sim->now += ROE_RATE_ROUND_NS;
+		cnp(sim, 1);
+	}
+	KUNIT_EXPECT_EQ(test, qp->rate.rate, ROE_RATE_MIN);
+	ctx.now = sim->now + 20 * NSEC_PER_MSEC;
+	roe_cc_open(qp, &ctx);
+	KUNIT_EXPECT_GT(test, qp->rate.rate, ROE_RATE_MIN * 3 / 2);
+	KUNIT_EXPECT_LT(test, qp->rate.rate, ROE_RATE_MIN * 4);
+}
+
+/* Who waits for its time does not any more when the QP is in an error. */
+static void cc_rate_error(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_UC);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+
+	roe_cc_spend(qp, &ctx, 1000);
+	cnp(sim, 1);
+	roe_cc_spend(qp, &ctx, SZ_1M);
+	KUNIT_EXPECT_FALSE(test, roe_cc_open(qp, &ctx));
+	KUNIT_EXPECT_NE(test, roe_timer_next(qp), 0);
+	roe_complete_error(qp, &ctx);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
+}
+
 /* The first packet of a peer is no CNP. */
 static void cc_comm_est(struct kunit *test)
 {
@@ -344,6 +435,10 @@ static struct kunit_case cc_cases[] = {
 	KUNIT_CASE(cc_alpha),
 	KUNIT_CASE(cc_round),
 	KUNIT_CASE(cc_ignored),
+	KUNIT_CASE(cc_uc),
+	KUNIT_CASE(cc_responder),
+	KUNIT_CASE(cc_rate_floor),
+	KUNIT_CASE(cc_rate_error),
 	KUNIT_CASE(cc_comm_est),
 	KUNIT_CASE(cc_marking),
 	{}

@@ -22,7 +22,18 @@
  *
  * The window bounds READs as well, so who gets their responses marked needs no CNP to
  * ask for less at a time.
+ *
+ * What has no window, requests of UC and READ responses, has no limit until a CNP comes,
+ * and then a rate, as all flows of a ConnectX have (DCQCN). There is no round trip to be
+ * measured, so at most once a millisecond:
+ *
+ *	target = rate		at first: what has left in the last 10 ms
+ *	rate  -= rate * alpha / 2	not below ROE_RATE_MIN
+ *
+ * and each millisecond without a cut the rate goes half of the way to the target, which
+ * grows after five of them. The limit ends a second after the last CNP.
  */
+#include <linux/math64.h>
 #include "transport.h"
 
 static bool enabled(const struct roe_qp *qp)
@@ -30,17 +41,21 @@ static bool enabled(const struct roe_qp *qp)
 	return !qp->dev || READ_ONCE(qp->dev->ecn);
 }
 
-/* What alpha has become in the round trips since the last mark that had none. */
-static void decay(struct roe_req *req, u64 now)
+/* What alpha has become in the rounds since the last mark that had none. */
+static void decay(u32 *alpha, u64 *at, u64 now, u64 round)
 {
-	u64 round = max_t(u64, req->srtt, ROE_ALPHA_NS);
-
-	if (!req->alpha_at)
+	if (!*at)
 		return;
-	for (; req->alpha > ROE_ALPHA_MIN && now - req->alpha_at >= 2 * round;
-	     req->alpha_at += round)
-		req->alpha -= req->alpha >> ROE_ALPHA_SHIFT;
-	req->alpha = max_t(u32, req->alpha, ROE_ALPHA_MIN);
+	for (; *alpha > ROE_ALPHA_MIN && now - *at >= 2 * round; *at += round)
+		*alpha -= *alpha >> ROE_ALPHA_SHIFT;
+	*alpha = max_t(u32, *alpha, ROE_ALPHA_MIN);
+}
+
+/* A round with a mark. */
+static void raise(u32 *alpha, u64 *at, u64 now)
+{
+	*alpha += (ROE_ALPHA_ONE - *alpha) >> ROE_ALPHA_SHIFT;
+	*at = now;
 }
 
 static void ease(struct roe_req *req, u64 now)
@@ -50,13 +65,113 @@ static void ease(struct roe_req *req, u64 now)
 	/* this round trip has had its share */
 	if (roe_psn_diff(req->una, req->eased) < 0)
 		return;
-	decay(req, now);
+	decay(&req->alpha, &req->alpha_at, now, max_t(u64, req->srtt, ROE_ALPHA_NS));
 	cut = max_t(u32, req->cwnd * req->alpha / (2 * ROE_ALPHA_ONE), 1);
 	req->cwnd = max_t(u32, req->cwnd - cut, ROE_WINDOW_MIN);
 	req->ssthresh = req->cwnd;
 	req->eased = req->max_psn;
-	req->alpha += (ROE_ALPHA_ONE - req->alpha) >> ROE_ALPHA_SHIFT;
-	req->alpha_at = now;
+	raise(&req->alpha, &req->alpha_at, now);
+}
+
+/* --- without a window --- */
+
+/* Bytes a second that have left, of late. */
+static u64 measured(const struct roe_rate *r, u64 now)
+{
+	u64 span = now - r->since, rate = 0;
+
+	/* of less than that a burst would say anything */
+	if (span >= ROE_RATE_ROUND_NS)
+		rate = div64_u64(r->bytes * NSEC_PER_SEC, span);
+	return max3(rate, r->before, (u64)ROE_RATE_MIN);
+}
+
+static void cut(struct roe_rate *r, u64 now)
+{
+	u64 less;
+
+	if (r->rate && now - r->cut_at < ROE_RATE_ROUND_NS)
+		return;
+	decay(&r->alpha, &r->alpha_at, now, ROE_RATE_ROUND_NS);
+	if (!r->rate)
+		r->rate = measured(r, now);
+	less = r->rate * r->alpha / (2 * ROE_ALPHA_ONE);
+	r->target = r->rate;
+	r->rate = max_t(u64, r->rate - less, ROE_RATE_MIN);
+	r->cut_at = now;
+	r->grown_at = now;
+	r->grown = 0;
+	raise(&r->alpha, &r->alpha_at, now);
+}
+
+static void grow(struct roe_rate *r, u64 now)
+{
+	if (now - r->cut_at >= ROE_RATE_FREE_NS) {
+		r->rate = 0;
+		return;
+	}
+	for (; now - r->grown_at >= ROE_RATE_ROUND_NS; r->grown_at += ROE_RATE_ROUND_NS) {
+		if (++r->grown > ROE_RATE_RECOVERY)
+			r->target += r->target / 64 + ROE_RATE_STEP;
+		r->rate += (r->target - r->rate) / 2;
+	}
+}
+
+/**
+ * roe_cc_open() - may a packet leave that no window bounds?
+ * @qp: UC, or with READ responses to send
+ * @ctx: the time
+ *
+ * Return: false: not before the timer has run.
+ */
+bool roe_cc_open(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	struct roe_rate *r = &qp->rate;
+
+	r->wake = 0;
+	if (r->rate)
+		grow(r, ctx->now);
+	/* in other states the timer does not run */
+	if (!r->rate || !enabled(qp) || r->free_at <= ctx->now + ROE_RATE_BURST_NS ||
+	    (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD))
+		return true;
+	r->wake = r->free_at;
+	return false;
+}
+
+ROE_EXPORT_FOR_TEST(roe_cc_open);
+
+/**
+ * roe_cc_spend() - such packets have been added to a burst
+ * @qp: the same
+ * @ctx: the time
+ * @bytes: of them
+ */
+void roe_cc_spend(struct roe_qp *qp, const struct roe_ctx *ctx, u32 bytes)
+{
+	struct roe_rate *r = &qp->rate;
+	u64 span = ctx->now - r->since;
+
+	if (span >= ROE_RATE_LOOK_NS) {
+		r->before = div64_u64(r->bytes * NSEC_PER_SEC, span);
+		r->bytes = 0;
+		r->since = ctx->now;
+	}
+	r->bytes += bytes;
+	if (r->rate)
+		r->free_at = max(r->free_at, ctx->now) +
+			     div64_u64((u64)bytes * NSEC_PER_SEC, r->rate);
+}
+
+ROE_EXPORT_FOR_TEST(roe_cc_spend);
+
+/**
+ * roe_cc_reset() - no limit
+ * @qp: on the way to RTS and to RESET
+ */
+void roe_cc_reset(struct roe_qp *qp)
+{
+	qp->rate = (struct roe_rate){ .alpha = ROE_ALPHA_ONE };
 }
 
 static bool in_flight(const struct roe_req *req)
@@ -112,19 +227,25 @@ void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb)
  * @ctx: the time
  * @p: proven packet; whether BECN is set in it, no ICRC says
  *
- * UC has no window, and a CNP that finds nothing in flight comes too late, or is about
- * READ responses, whose number the peer bounds.
+ * The window of the requests in flight and the rate of what has none, for the CNP does
+ * not say which of them was marked. One that finds neither comes too late.
  */
 void roe_cc_notified(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
 {
+	bool window = qp->type == IB_QPT_RC && in_flight(&qp->req);
+	bool rate = qp->rate.since;
+
 	if (!roe_opcode_len_ok(p->opcode, p->len, qp->mtu)) {
 		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
 		return;
 	}
-	if (!enabled(qp) || qp->type != IB_QPT_RC || !in_flight(&qp->req)) {
+	if (!enabled(qp) || (!window && !rate)) {
 		roe_stat_inc(qp->dev, ROE_STAT_RP_CNP_IGNORED);
 		return;
 	}
 	roe_stat_inc(qp->dev, ROE_STAT_RP_CNP_HANDLED);
-	ease(&qp->req, ctx->now);
+	if (window)
+		ease(&qp->req, ctx->now);
+	if (rate)
+		cut(&qp->rate, ctx->now);
 }

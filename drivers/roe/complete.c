@@ -219,6 +219,7 @@ static void stop_sending(struct roe_qp *qp)
 	req->rnr_wait = false;
 	req->rnr_deadline = 0;
 	req->rd_out = 0;
+	qp->rate.wake = 0;
 	roe_timer_disarm(qp);
 	req->una = req->psn;
 	req->max_psn = req->psn;

@@ -160,6 +160,24 @@ struct roe_req {
 	struct roe_fault fault;
 };
 
+/*
+ * What leaves without a window: requests of UC, READ responses (cc.c). Under qp->lock;
+ * all zero but for alpha until a CNP comes.
+ */
+struct roe_rate {
+	u64	rate;		/* bytes a second; 0: no limit */
+	u64	target;		/* ... that it grows to */
+	u64	cut_at;		/* ns: made smaller by a CNP */
+	u64	grown_at;	/* ns: it has grown up to then ... */
+	u32	grown;		/* ... so many times */
+	u32	alpha;		/* as that of the window */
+	u64	alpha_at;
+	u64	free_at;	/* ns: what has left has been sent at this rate by then */
+	u64	wake;		/* ns: more waits until then; 0: nothing does */
+	u64	bytes, since;	/* sent since, ns */
+	u64	before;		/* bytes a second, until then */
+};
+
 enum roe_rsrc_kind {
 	ROE_RSRC_NONE,
 	ROE_RSRC_READ,
@@ -231,7 +249,7 @@ struct roe_resp {
 	u32	flush_nr;	/* FLUSHes to answer */
 	u32	done_psn;	/* of the last SEND or WRITE executed ... */
 	bool	done_known;	/* ... which is less than 2^23 packets ago */
-	bool	stalled;	/* ... of which the next waits for a page */
+	bool	stalled;	/* ... of which the next waits for a page, or for its time */
 	bool	cnp_due;	/* a packet came marked: tell the peer */
 	u64	cnp_after;	/* ... again not before this, ns */
 	u8	page_naks;	/* RNR NAKs in a row while the worker was busy */
@@ -283,6 +301,7 @@ struct roe_qp {
 	struct roe_srq		*srq;
 	struct roe_req		req;
 	struct roe_resp		resp;
+	struct roe_rate		rate;
 	struct roe_relay_link	relay;		/* relay.c */
 	struct roe_hold		hold;		/* hold.c */
 	struct roe_path		path;

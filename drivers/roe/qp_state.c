@@ -65,12 +65,12 @@ static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
 }
 
 /*
- * As hardware does it, packets of RC say that they may be marked; those of UC and
- * datagrams do not by themselves, for nothing would slow them down.
+ * As hardware does it, packets of RC and UC say that they may be marked; datagrams do
+ * not by themselves, for nothing would slow them down.
  */
 static u8 traffic_class(const struct roe_qp *qp, u8 tclass)
 {
-	if (qp->type == IB_QPT_RC && READ_ONCE(qp->dev->ecn) && INET_ECN_is_not_ect(tclass))
+	if (!roe_qp_is_ud(qp) && READ_ONCE(qp->dev->ecn) && INET_ECN_is_not_ect(tclass))
 		tclass |= INET_ECN_ECT_0;
 	return tclass;
 }

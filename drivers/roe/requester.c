@@ -434,6 +434,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;
 	roe_hold_reset(qp);
+	roe_cc_reset(qp);
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_reset);
@@ -807,10 +808,13 @@ static void sent(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	}
 	if (roe_psn_diff(req->wqe_psn, req->max_psn) > 0)
 		req->max_psn = req->wqe_psn;
-	if (qp->type != IB_QPT_RC)
-		req->una = req->wqe_psn;
-	else if (!req->early_deadline)
-		roe_timer_arm(qp, ctx);
+	if (qp->type == IB_QPT_RC) {
+		if (!req->early_deadline)
+			roe_timer_arm(qp, ctx);
+		return;
+	}
+	req->una = req->wqe_psn;
+	roe_cc_spend(qp, ctx, roe_tx_bytes(&txb->pkt[txb->n - 1]));
 }
 
 /* All packets of the WQE at next have left; UC does not wait for more. */
@@ -873,7 +877,7 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (roe_psn_diff(qp->req.wqe_psn, wqe->first_psn) < 0 ||
 	    roe_psn_diff(qp->req.wqe_psn, wqe->last_psn) > 0)
 		qp->req.wqe_psn = wqe->first_psn;
-	if (!probe_open(&qp->req))
+	if (!probe_open(&qp->req) || (qp->type == IB_QPT_UC && !roe_cc_open(qp, ctx)))
 		return false;
 	if (in_middle(&qp->req, wqe) && !roe_swqe_is_query(wqe) && emit_row(qp, ctx, wqe, txb))
 		return true;

@@ -1183,6 +1183,26 @@ static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 	return true;
 }
 
+/* READ responses, one or more, as fast as CNPs let them; directly there is no network. */
+static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
+		      struct roe_txb *txb)
+{
+	u32 bytes = txb->bytes;
+	bool ok;
+
+	if (txb->direct)
+		return emit_read_row(qp, ctx, rs, txb) || emit_read(qp, ctx, rs, txb);
+	if (!roe_cc_open(qp, ctx)) {
+		qp->resp.stalled = true;
+		return false;
+	}
+	/* a row is more than may leave at once */
+	ok = (!qp->rate.rate && emit_read_row(qp, ctx, rs, txb)) || emit_read(qp, ctx, rs, txb);
+	if (txb->bytes > bytes)
+		roe_cc_spend(qp, ctx, txb->bytes - bytes);
+	return ok;
+}
+
 /**
  * roe_responder_emit() - add responses and acknowledgements to a burst
  * @qp: the QP; goes to ERR when a fatal NAK has been added
@@ -1190,7 +1210,7 @@ static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
  * @txb: the burst
  *
  * Return: true if the burst is full (or memory short) and more is to be sent, which
- * does not wait for a page.
+ * does not wait for a page or for its time.
  */
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -1210,7 +1230,7 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 		else if (rs && rs->kind == ROE_RSRC_ATOMIC)
 			ok = emit_atomic(qp, rs, txb);
 		else if (rs)
-			ok = emit_read_row(qp, ctx, rs, txb) || emit_read(qp, ctx, rs, txb);
+			ok = emit_data(qp, ctx, rs, txb);
 		else if (roe_resp_owes(resp))
 			ok = emit_ack(qp, ctx, txb);
 		else

@@ -13,7 +13,8 @@
  * - hold.until: messages wait for company no longer (hold.c).
  *
  * And of a responder: echo.until, an ACK waits for the answer of the process no longer
- * (echo.c); rnr_look, it may have a receive WQE by now.
+ * (echo.c); rnr_look, it may have a receive WQE by now. Of both: rate.wake, after a CNP
+ * what has no window may go on (cc.c).
  *
  * Who drives the QP asks roe_timer_next() after each run and calls
  * roe_timer_run() when that moment has come.
@@ -154,6 +155,8 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = qp->hold.until;
 	if (qp->resp.rnr_look && (!next || qp->resp.rnr_look < next))
 		next = qp->resp.rnr_look;
+	if (qp->rate.wake && (!next || qp->rate.wake < next))
+		next = qp->rate.wake;
 	return next;
 }
 
@@ -204,6 +207,9 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_hold_expired(qp);
 	if (qp->resp.rnr_look && ctx->now >= qp->resp.rnr_look)
 		roe_responder_look(qp, ctx);
+	/* the end of this run sends, or waits again */
+	if (qp->rate.wake && ctx->now >= qp->rate.wake)
+		qp->rate.wake = 0;
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
 		rnr_expired(qp);
 	if (!outstanding(qp)) {

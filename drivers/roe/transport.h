@@ -43,6 +43,13 @@
 /* A qdisc such as fq_codel marks a packet now and then: each must count. */
 #define ROE_ALPHA_MIN		(ROE_ALPHA_ONE / 4)
 #define ROE_ALPHA_SHIFT		4	/* DCTCP's g: 1/16 */
+#define ROE_RATE_MIN		1000000	/* bytes a second */
+#define ROE_RATE_ROUND_NS	NSEC_PER_MSEC	/* ... changes: queues of software are long */
+#define ROE_RATE_RECOVERY	5	/* ... half the way back, so many times */
+#define ROE_RATE_STEP		64000	/* ... then 1/64 and this more, each time */
+#define ROE_RATE_FREE_NS	NSEC_PER_SEC	/* without a CNP: the limit goes */
+#define ROE_RATE_BURST_NS	(200 * NSEC_PER_USEC)	/* sent at once */
+#define ROE_RATE_LOOK_NS	(10 * NSEC_PER_MSEC)	/* how fast it was, on average */
 
 /* requester.c: work requests to packets */
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
@@ -81,6 +88,9 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn);
 void roe_cc_marked(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p);
 void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb);
 void roe_cc_notified(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p);
+bool roe_cc_open(struct roe_qp *qp, const struct roe_ctx *ctx);
+void roe_cc_spend(struct roe_qp *qp, const struct roe_ctx *ctx, u32 bytes);
+void roe_cc_reset(struct roe_qp *qp);
 
 /* echo.c: ACKs that wait for the answer of the process */
 void roe_echo_message(struct roe_qp *qp, const struct roe_ctx *ctx);

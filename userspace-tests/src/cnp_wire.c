@@ -337,6 +337,21 @@ static bool for_uc(void)
 	return silence() && all_count() && alive();
 }
 
+/* It has no window, so a rate. */
+static bool for_uc_sender(void)
+{
+	struct raw_pkt k;
+
+	fresh(IBV_QPT_UC);
+	if (!post(IBV_WR_RDMA_WRITE, 8) || !expect(0x20 | RAW_WRITE_ONLY, &k) ||
+	    !RT_EQ(k.tos, ECT0))
+		return false;
+	k = a_cnp();
+	raw_send(&peer, &k);
+	handled++;
+	return all_count() && alive();
+}
+
 static bool for_ud(void)
 {
 	struct raw_pkt k;
@@ -462,7 +477,8 @@ static const struct {
 	{ "marked, with bad ICRC, TVer, QPN, source: silence", marked_wrong },
 	{ "CNPs while packets are in flight: handled", in_flight },
 	{ "CNP with nothing in flight: ignored", nothing_in_flight },
-	{ "CNP for UC: ignored", for_uc },
+	{ "CNP for UC that has sent nothing: ignored", for_uc },
+	{ "UC leaves with ECT(0), a CNP for it is handled", for_uc_sender },
 	{ "CNPs for UD, QP1, a group: dropped", for_ud },
 	{ "CNPs that are none: bad ICRC, QPN, TVer, P_Key, pad, source, every length", wrong_cnps },
 	{ "a flood of CNPs does not stop a WRITE", flood },

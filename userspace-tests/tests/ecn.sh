@@ -61,6 +61,14 @@ stream()
 		"$in_peer rc_stream -d roe1 -g ${2:-$b4} $port $count 10.0.0.1"
 }
 
+# reads - from the peer, verified nowhere
+reads()
+{
+	port=$((port + 1))
+	pair_run 60 $port "$in_peer ib_read_bw -F -p $port -d roe1 -x $b4 -m 1024 -n $count" \
+		"ib_read_bw -F -p $port -d roe0 -x $a4 -m 1024 -n $count 10.0.0.2"
+}
+
 # moves DEVICE NETNS COUNTER COMMAND... - the counter is higher after it; by how much is
 # in $moved
 moves()
@@ -95,12 +103,12 @@ whole()
 	[ $tx = $rx ]
 }
 
-# write_bw - what the peer can write here in messages of 64 KiB, MB/s in $rate
+# write_bw [OPTION...] - what the peer can write here in messages of 64 KiB, MB/s in $rate
 write_bw()
 {
 	port=$((port + 1))
-	pair_run 60 $port "ib_write_bw -F -p $port -d roe0 -x $a4 -m 1024 -s 65536 -n 300 -S 5" \
-		"$in_peer ib_write_bw -F -p $port -d roe1 -x $b4 -m 1024 -s 65536 -n 300 -S 5 10.0.0.1" ||
+	pair_run 60 $port "ib_write_bw -F -p $port -d roe0 -x $a4 -m 1024 -s 65536 -n 300 -S 5 $*" \
+		"$in_peer ib_write_bw -F -p $port -d roe1 -x $b4 -m 1024 -s 65536 -n 300 -S 5 $* 10.0.0.1" ||
 		return
 	rate=$(awk '$1 == 65536 { print int($4) }' "$TMP/client.out")
 }
@@ -135,7 +143,7 @@ bottleneck()
 
 through_bottleneck()
 {
-	bottleneck && write_bw
+	bottleneck && write_bw "$@"
 	rc=$?
 	marks=$(of_qdisc marked) drops=$(of_qdisc dropped)
 	tc -n peer -s qdisc show dev vb
@@ -148,6 +156,12 @@ through_bottleneck()
 congested()
 {
 	through_bottleneck && [ "$marks" -gt 0 ] && [ "$drops" = 0 ] && [ "$rate" -ge 2 ]
+}
+
+# UC, which completes when it has sent, is not much faster than the way
+congested_uc()
+{
+	through_bottleneck -c UC && [ "$marks" -gt 0 ] && [ "$rate" -ge 1 ] && [ "$rate" -le 15 ]
 }
 
 congested_without()
@@ -178,6 +192,7 @@ check "marked, IPv6: handled" moves roe1 peer rp_cnp_handled stream "$a6" "$b6"
 check "marking both ways" mark ect0
 check "marked READ responses are counted" moves roe1 peer $np stream
 unmark
+check "... and who sends them is slowed" moves roe1 peer rp_cnp_handled reads
 unmark peer
 
 check "netem that marks what it would lose" queue netem loss 3% ecn limit 100000
@@ -189,6 +204,8 @@ if [ "$ROE_KERNEL" != debug ]; then
 	echo N > /sys/module/roe/parameters/gso
 	check "a bottleneck that marks: nothing dropped" congested
 	echo "# with marks: $queued"
+	check "UC as well is slowed" congested_uc
+	echo "# UC: $queued"
 	echo N > /sys/module/roe/parameters/ecn
 	link_del roe0
 	$in_peer rdma link delete roe1
