@@ -359,7 +359,8 @@ static bool transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 		qp->tx_again = has_work(qp);
 		return false;
 	}
-	if (has_work(qp) && sends_elsewhere(qp))
+	/* as after the last ACK of what was in flight */
+	if (!has_work(qp) || sends_elsewhere(qp))
 		return false;
 	qp->tx_busy = true;
 	qp->tx_again = false;
