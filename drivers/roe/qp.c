@@ -17,6 +17,7 @@
 #include <linux/interrupt.h>
 #include <linux/percpu.h>
 #include <linux/random.h>
+#include <linux/rculist.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include "ah.h"
@@ -31,9 +32,16 @@
 /* 0 and 1 are the management QPs, 0xffffff is multicast. */
 #define QPN_LIMIT	XA_LIMIT(16, ROE_QPN_MCAST - 1)
 
-/* One number space for all devices: a QPN alone finds its QP. */
-static DEFINE_XARRAY_FLAGS(qpns, XA_FLAGS_ALLOC);
+/*
+ * One number space for all devices: a QPN alone finds its QP. Numbers are given out in
+ * turn from a large space, so as a tree they would be a deep one; as a hash their low
+ * bits spread them evenly.
+ */
+#define QPN_BUCKETS	BIT(13)
+static DEFINE_XARRAY_FLAGS(qpns, XA_FLAGS_ALLOC);	/* numbers in use */
 static u32 qpn_next;
+static struct hlist_head buckets[QPN_BUCKETS];		/* RCU; bucket_lock on change */
+static DEFINE_SPINLOCK(bucket_lock);
 static struct workqueue_struct *qp_wq;
 static struct workqueue_struct *order_wq;	/* runs on the CPU that it is told */
 static struct roe_txb __percpu *txbs;	/* softirqs disabled while in use, and txb_lock held */
@@ -85,9 +93,19 @@ void roe_qp_exit(void)
 	xa_destroy(&qpns);
 }
 
+static struct hlist_head *bucket_of(u32 qpn)
+{
+	return &buckets[qpn % QPN_BUCKETS];
+}
+
 struct roe_qp *roe_qp_lookup(u32 qpn)
 {
-	return xa_load(&qpns, qpn);
+	struct roe_qp *qp;
+
+	hlist_for_each_entry_rcu(qp, bucket_of(qpn), by_qpn)
+		if (qp->qpn == qpn)
+			return qp;
+	return NULL;
 }
 
 /* --- one run --- */
@@ -867,28 +885,42 @@ static int publish_gsi(struct roe_qp *qp)
 	return 0;
 }
 
+static int publish_number(struct roe_qp *qp)
+{
+	int err = xa_alloc_cyclic(&qpns, &qp->qpn, qp, QPN_LIMIT, &qpn_next, GFP_KERNEL);
+
+	if (err < 0)
+		return err;
+	spin_lock(&bucket_lock);
+	hlist_add_head_rcu(&qp->by_qpn, bucket_of(qp->qpn));
+	spin_unlock(&bucket_lock);
+	return 0;
+}
+
 static int publish(struct roe_qp *qp)
 {
 	static atomic64_t last_id;
 	int err;
 
-	if (qp->type == IB_QPT_GSI)
-		err = publish_gsi(qp);
-	else
-		err = xa_alloc_cyclic(&qpns, &qp->qpn, qp, QPN_LIMIT, &qpn_next, GFP_KERNEL);
-	if (err < 0)
+	/* in place before anybody finds it */
+	qp->id = atomic64_inc_return(&last_id);
+	err = qp->type == IB_QPT_GSI ? publish_gsi(qp) : publish_number(qp);
+	if (err)
 		return err;
 	qp->ib.qp_num = qp->qpn;
-	qp->id = atomic64_inc_return(&last_id);
 	return 0;
 }
 
 static void unpublish(struct roe_qp *qp)
 {
-	if (qp->type == IB_QPT_GSI)
+	if (qp->type == IB_QPT_GSI) {
 		WRITE_ONCE(qp->dev->gsi, NULL);
-	else
-		xa_erase(&qpns, qp->qpn);
+		return;
+	}
+	spin_lock(&bucket_lock);
+	hlist_del_rcu(&qp->by_qpn);
+	spin_unlock(&bucket_lock);
+	xa_erase(&qpns, qp->qpn);
 }
 
 static struct ib_ucontext *udata_context(struct ib_udata *udata)

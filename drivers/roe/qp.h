@@ -16,7 +16,7 @@
  *   cmpxchg without.
  *
  * Life
- *   QPNs are unique in the whole module (one xarray), lookups are RCU. Whoever
+ *   QPNs are unique in the whole module (one table), lookups are RCU. Whoever
  *   found a QP stays in its RCU read-side section as long as it uses it.
  *   Destroy: take the QP back from a relay, erase the QPN, state = RESET under the
  *   lock, grace period, then timer and worker; nobody can hold the QP after that.
@@ -286,6 +286,7 @@ struct roe_qp {
 	bool			overrun;	/* a CQ is full: ERR at the end of the run */
 	u32			access;		/* IB_ACCESS_REMOTE_*, FLUSH_*, QP's */
 	u32			qpn;
+	struct hlist_node	by_qpn;		/* qp.c */
 	u32			dest_qpn;
 	u32			mtu;		/* bytes */
 	u16			pkey;
