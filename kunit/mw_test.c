@@ -125,7 +125,7 @@ static void good_bind(struct mw_test *t, unsigned int i)
 	};
 }
 
-static bool allowed(const struct roe_qp *qp, u32 key, int access, u64 va, u64 len)
+static bool allowed(struct roe_qp *qp, u32 key, int access, u64 va, u64 len)
 {
 	struct roe_mr *mr;
 
@@ -458,6 +458,29 @@ static void mw_revoke_race(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&race.mr->users), 0);
 }
 
+/* What a QP remembers of a key is not what is there after the MR has gone. */
+static void mw_key_again(struct kunit *test)
+{
+	struct mw_test *t = test->priv;
+	struct roe_mr *mr = make_mr(test, ROE_MR_USER), *other;
+	u32 key = mr->key, index = key >> ROE_KEY_INDEX_SHIFT;
+
+	mr->access = REMOTE;
+	KUNIT_EXPECT_TRUE(test, allowed(t->qp, key, IB_ACCESS_REMOTE_READ, START, LEN));
+	KUNIT_EXPECT_PTR_EQ(test, t->qp->key_memo[ROE_KEY_REMOTE].mr, mr);
+	/* others come in between and go, for this QP the same key is another MR then */
+	roe_mr_unpublish(make_mr(test, ROE_MR_USER));
+	KUNIT_EXPECT_TRUE(test, allowed(t->qp, key, IB_ACCESS_REMOTE_READ, START, LEN));
+	roe_mr_unpublish(mr);
+	KUNIT_EXPECT_FALSE(test, allowed(t->qp, key, IB_ACCESS_REMOTE_READ, START, LEN));
+	t->keys.next = index;
+	other = make_mr(test, ROE_MR_USER);
+	other->access = REMOTE;
+	KUNIT_ASSERT_EQ(test, other->key >> ROE_KEY_INDEX_SHIFT, index);
+	KUNIT_EXPECT_TRUE(test, allowed(t->qp, other->key, IB_ACCESS_REMOTE_READ, START, LEN));
+	KUNIT_EXPECT_PTR_EQ(test, t->qp->key_memo[ROE_KEY_REMOTE].mr, other);
+}
+
 static struct kunit_case mw_cases[] = {
 	KUNIT_CASE_PARAM(mw_bind, bind_gen_params),
 	KUNIT_CASE(mw_bind_again),
@@ -466,6 +489,7 @@ static struct kunit_case mw_cases[] = {
 	KUNIT_CASE(mw_users),
 	KUNIT_CASE(mw_on_demand),
 	KUNIT_CASE(mw_revoke_race),
+	KUNIT_CASE(mw_key_again),
 	{}
 };
 

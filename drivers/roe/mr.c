@@ -21,6 +21,7 @@ void roe_keys_init(struct roe_keys *keys)
 {
 	xa_init_flags(&keys->xa, XA_FLAGS_ALLOC1);
 	keys->next = 0;
+	atomic64_set(&keys->erased, 0);
 }
 
 ROE_EXPORT_FOR_TEST(roe_keys_init);
@@ -85,6 +86,8 @@ void roe_mr_unpublish(struct roe_mr *mr)
 	roe_mr_revoke(mr, ROE_MR_DEAD);
 	spin_unlock_bh(&mr->lock);
 	xa_erase(&mr->keys->xa, mr->key >> ROE_KEY_INDEX_SHIFT);
+	/* behind that, before the grace period: pairs with find_again() */
+	atomic64_inc_return_release(&mr->keys->erased);
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_unpublish);
@@ -178,6 +181,43 @@ static bool is_valid(const struct roe_mr *mr)
 	return smp_load_acquire(&mr->state) == ROE_MR_VALID;
 }
 
+/*
+ * As roe_mr_find(), but a QP uses a key many times as a rule. What is found here that is
+ * being erased is found as if a little earlier, in an RCU read-side section that the
+ * grace period waits for.
+ */
+static struct roe_mr *find_again(struct roe_qp *qp, enum roe_key_use use, u32 key)
+{
+	struct roe_key_memo *memo = &qp->key_memo[use];
+	u32 index = key >> ROE_KEY_INDEX_SHIFT;
+	/* before the lookup: pairs with roe_mr_unpublish() */
+	s64 erased = atomic64_read_acquire(&qp->keys->erased);
+
+	if (!memo->mr || memo->index != index || memo->erased != erased)
+		*memo = (struct roe_key_memo){ roe_mr_find(qp->keys, key), erased, index };
+	return memo->mr;
+}
+
+/* Hold a range of @mr, whatever was found under the index of @key. */
+static struct roe_mr *get(struct roe_mr *mr, const struct ib_pd *pd, u32 key, int access,
+			  u64 va, u64 len)
+{
+	/* A free one is not entered: nobody can keep roe_mr_revoke() waiting. */
+	if (!mr || !is_valid(mr))
+		return NULL;
+	if (roe_mr_lasts(mr))
+		return allows(mr, pd, key, access, va, len) ? mr : NULL;
+
+	enter(mr);
+	if (is_valid(mr) && allows(mr, pd, key, access, va, len)) {
+		if (mr->odp)
+			roe_odp_enter(mr->odp);
+		return mr;
+	}
+	leave(mr);
+	return NULL;
+}
+
 /**
  * roe_mr_get - hold a range for access under a key
  * @keys: key table of the device
@@ -194,29 +234,34 @@ static bool is_valid(const struct roe_mr *mr)
 struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lkey,
 			  int access, u64 va, u64 len)
 {
-	struct roe_mr *mr = roe_mr_find(keys, lkey);
-
-	/* A free one is not entered: nobody can keep roe_mr_revoke() waiting. */
-	if (!mr || !is_valid(mr))
-		return NULL;
-	if (roe_mr_lasts(mr))
-		return allows(mr, pd, lkey, access, va, len) ? mr : NULL;
-
-	enter(mr);
-	if (is_valid(mr) && allows(mr, pd, lkey, access, va, len)) {
-		if (mr->odp)
-			roe_odp_enter(mr->odp);
-		return mr;
-	}
-	leave(mr);
-	return NULL;
+	return get(roe_mr_find(keys, lkey), pd, lkey, access, va, len);
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_get);
 
 /**
+ * roe_mr_get_local - the same for an engine
+ * @qp: qp->lock held
+ * @pd: protection domain of the QP or SRQ
+ * @lkey: all 32 bits
+ * @access: IB_ACCESS_LOCAL_WRITE, or 0 to read
+ * @va: first byte
+ * @len: bytes, may be 0
+ *
+ * Context: as roe_mr_get().
+ * Return: as roe_mr_get().
+ */
+struct roe_mr *roe_mr_get_local(struct roe_qp *qp, const struct ib_pd *pd, u32 lkey, int access,
+				u64 va, u64 len)
+{
+	enum roe_key_use use = access ? ROE_KEY_WRITE : ROE_KEY_READ;
+
+	return get(find_again(qp, use, lkey), pd, lkey, access, va, len);
+}
+
+/**
  * roe_mr_get_remote - hold a range that the peer named
- * @qp: QP of the request
+ * @qp: QP of the request; qp->lock held
  * @rkey: all 32 bits, of an MR or a window
  * @access: at least one of IB_ACCESS_REMOTE_*
  * @va: first byte
@@ -225,10 +270,10 @@ ROE_EXPORT_FOR_TEST(roe_mr_get);
  * Context: as roe_mr_get().
  * Return: as roe_mr_get().
  */
-struct roe_mr *roe_mr_get_remote(const struct roe_qp *qp, u32 rkey, int access, u64 va,
-				 u64 len)
+struct roe_mr *roe_mr_get_remote(struct roe_qp *qp, u32 rkey, int access, u64 va, u64 len)
 {
-	struct roe_mr *mr = roe_mr_get(qp->keys, qp->pd, rkey, access, va, len);
+	struct roe_mr *mr = get(find_again(qp, ROE_KEY_REMOTE, rkey), qp->pd, rkey, access, va,
+				len);
 
 	if (mr && mr->type == ROE_MR_WINDOW_2B && mr->qp_id != qp->id) {
 		roe_mr_put(mr);

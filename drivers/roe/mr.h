@@ -59,6 +59,25 @@ struct roe_tx_pkt;
 struct roe_keys {
 	struct xarray	xa;	/* index -> struct roe_mr; xa_lock on change */
 	u32		next;	/* cyclic allocation */
+	atomic64_t	erased;	/* entries so far; changes before the grace period of each */
+};
+
+/*
+ * What a lookup has found: still true in any later RCU read-side section that sees no
+ * entry erased since. qp->lock.
+ */
+struct roe_key_memo {
+	struct roe_mr	*mr;	/* NULL: nothing */
+	s64		erased;	/* before the lookup */
+	u32		index;
+};
+
+/* A QP remembers one key for each thing it does with keys. */
+enum roe_key_use {
+	ROE_KEY_READ,		/* what is sent */
+	ROE_KEY_WRITE,		/* what is received */
+	ROE_KEY_REMOTE,		/* what the peer names */
+	ROE_KEY_USES
 };
 
 enum roe_mr_type {
@@ -165,8 +184,10 @@ void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state);
  */
 struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lkey,
 			  int access, u64 va, u64 len);
-struct roe_mr *roe_mr_get_remote(const struct roe_qp *qp, u32 rkey, int access, u64 va,
-				 u64 len);
+/* For the engines, under qp->lock; with the L_Key of an SRQ's WQE @pd is that of the SRQ. */
+struct roe_mr *roe_mr_get_local(struct roe_qp *qp, const struct ib_pd *pd, u32 lkey, int access,
+				u64 va, u64 len);
+struct roe_mr *roe_mr_get_remote(struct roe_qp *qp, u32 rkey, int access, u64 va, u64 len);
 void roe_mr_put(struct roe_mr *mr);
 
 /*

@@ -293,6 +293,7 @@ struct roe_qp {
 	u64			timeout_ns;	/* 0: off */
 	struct roe_dev		*dev;		/* NULL in KUnit */
 	struct roe_keys		*keys;
+	struct roe_key_memo	key_memo[ROE_KEY_USES];
 	struct ib_pd		*pd;
 	u64			id;		/* unlike a QPN never used again */
 	u32			fault_seq;	/* last number of a request for pages */

@@ -486,7 +486,8 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 	       ((req->psn - req->una) & ROE_PSN_MASK) + npsn < ROE_PSN_SPAN;
 }
 
-static enum ib_wc_status check_data(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
+static enum ib_wc_status check_data(struct roe_qp *qp, struct roe_ctx *ctx,
+				    const struct roe_swqe *wqe, u32 npsn)
 {
 	int access = roe_swqe_is_query(wqe) ? IB_ACCESS_LOCAL_WRITE : 0;
 
@@ -497,12 +498,11 @@ static enum ib_wc_status check_data(struct roe_qp *qp, const struct roe_swqe *wq
 	/* its responses would fill half of the PSN space: 2 GiB at a path MTU of 256 */
 	if (is_read(wqe) && npsn >= ROE_PSN_SPAN)
 		return IB_WC_LOC_LEN_ERR;
-	return roe_sge_check(qp, wqe->sge, wqe->num_sge, access) ? IB_WC_SUCCESS :
-								   IB_WC_LOC_PROT_ERR;
+	return roe_sge_check(qp, ctx, wqe, access) ? IB_WC_SUCCESS : IB_WC_LOC_PROT_ERR;
 }
 
 /* Give the WQE at next its PSNs. False: not now, or it cannot be sent. */
-static bool start(struct roe_qp *qp, struct roe_swqe *wqe)
+static bool start(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 {
 	struct roe_req *req = &qp->req;
 	bool query = roe_swqe_is_query(wqe);
@@ -511,7 +511,7 @@ static bool start(struct roe_qp *qp, struct roe_swqe *wqe)
 
 	if (!may_start(qp, wqe, npsn))
 		return false;
-	wqe->status = check_data(qp, wqe, npsn);
+	wqe->status = check_data(qp, ctx, wqe, npsn);
 	if (wqe->status != IB_WC_SUCCESS) {
 		/* it begins when its pages are there */
 		if (roe_fault_missed(qp, &req->fault))
@@ -868,7 +868,7 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 		step_local(qp, ctx, wqe);
 		return qp->state == IB_QPS_RTS;
 	}
-	if (wqe->state == ROE_SWQE_POSTED && !start(qp, wqe)) {
+	if (wqe->state == ROE_SWQE_POSTED && !start(qp, ctx, wqe)) {
 		if (wqe->status != IB_WC_SUCCESS)
 			refuse(qp, ctx, wqe);
 		return false;

@@ -12,31 +12,50 @@ static void missed(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr
 	roe_fault_miss(qp, fault, mr, sge->addr + off, sge->len - off, write);
 }
 
+/* Most messages have one element and are sent in the run that has looked at it. */
+static void remember(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
+		     struct roe_mr *mr)
+{
+	if (wqe->num_sge == 1 && roe_mr_lasts(mr))
+		ctx->source = (struct roe_sge_memo){
+			.mr = mr,
+			.message = qp->sq.next,
+			.end = wqe->sge[0].len,
+			.va = wqe->sge[0].addr,
+		};
+}
+
 /**
  * roe_sge_check() - may every element of a list be used?
  * @qp: its PD must own the keys
- * @sge: the list; elements of length 0 are not looked at
- * @num: elements
+ * @ctx: what this run knows of the WQE at next
+ * @wqe: that, not inline; elements of length 0 are not looked at
  * @access: IB_ACCESS_LOCAL_WRITE, or 0 to read
  *
  * What will be written to must be there, or a response is lost on it.
  *
  * Return: false if a key, range or permission is wrong (LOC_PROT_ERR), or after a miss.
  */
-bool roe_sge_check(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, int access)
+bool roe_sge_check(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
+		   int access)
 {
+	const struct roe_sge *sge = wqe->sge;
+	unsigned int num = wqe->num_sge;
+
 	for (; num; num--, sge++) {
 		struct roe_mr *mr;
 		bool ok;
 
 		if (!sge->len)
 			continue;
-		mr = roe_mr_get(qp->keys, qp->pd, sge->lkey, access, sge->addr, sge->len);
+		mr = roe_mr_get_local(qp, qp->pd, sge->lkey, access, sge->addr, sge->len);
 		if (!mr)
 			return false;
 		ok = !access || roe_mr_present(mr, sge->addr, sge->len);
 		if (!ok)
 			missed(qp, &qp->req.fault, mr, sge, 0, true);
+		else if (!access)
+			remember(qp, ctx, wqe, mr);
 		roe_mr_put(mr);
 		if (!ok)
 			return false;
@@ -71,7 +90,7 @@ static struct roe_mr *recall(struct roe_qp *qp, const struct ib_pd *pd, struct r
 	i = find(sge, num, &at);
 	if (i == num || sge[i].len - at <= len)
 		return NULL;
-	memo->mr = roe_mr_get(qp->keys, pd, sge[i].lkey, access, sge[i].addr, sge[i].len);
+	memo->mr = roe_mr_get_local(qp, pd, sge[i].lkey, access, sge[i].addr, sge[i].len);
 	if (!memo->mr)
 		return NULL;
 	if (!roe_mr_lasts(memo->mr)) {
@@ -140,7 +159,7 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 
 		if (!n)
 			continue;
-		mr = roe_mr_get(qp->keys, qp->pd, sge->lkey, 0, sge->addr + off, n);
+		mr = roe_mr_get_local(qp, qp->pd, sge->lkey, 0, sge->addr + off, n);
 		if (!mr)
 			return false;
 		ok = roe_mr_read(mr, sge->addr + off, dst, n);
@@ -186,7 +205,7 @@ static bool find_pieces(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 
 		if (!n)
 			continue;
-		mr = roe_mr_get(qp->keys, qp->pd, sge->lkey, 0, sge->addr + off, n);
+		mr = roe_mr_get_local(qp, qp->pd, sge->lkey, 0, sge->addr + off, n);
 		if (!mr)
 			return false;
 		ok = add_pieces(rx, mr, sge->addr + off, n);
@@ -319,8 +338,8 @@ static bool write_list(struct roe_qp *qp, struct roe_fault *fault, const struct 
 
 		if (!n)
 			continue;
-		mr = roe_mr_get(qp->keys, pd, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
-				sge[i].addr + off, n);
+		mr = roe_mr_get_local(qp, pd, sge[i].lkey, IB_ACCESS_LOCAL_WRITE,
+				      sge[i].addr + off, n);
 		if (!mr)
 			return false;
 		ok = write_pieces(mr, sge[i].addr + off, vec, done, n);

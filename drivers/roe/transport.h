@@ -132,7 +132,8 @@ int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_sen
 void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot);
 
 /* sge.c: bytes between SGE lists and packets */
-bool roe_sge_check(struct roe_qp *qp, const struct roe_sge *sge, unsigned int num, int access);
+bool roe_sge_check(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
+		   int access);
 bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *dst, u32 len);
 bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		  struct roe_txb *txb);
