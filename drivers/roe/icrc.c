@@ -5,11 +5,9 @@
 #include <linux/bits.h>
 #include <linux/crc32poly.h>
 #include <linux/init.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
 #include <linux/static_call.h>
 #include <linux/string.h>
-#include <linux/udp.h>
+#include <net/ipv6.h>
 #include <roe/wire.h>
 #include "icrc.h"
 #include "icrc_impl.h"
@@ -28,30 +26,40 @@ static u32 min_len __ro_after_init = U32_MAX;
 DEFINE_STATIC_CALL(roe_icrc_crc, roe_icrc_lib);
 
 /*
- * What one more in IPv4 ID or PSN changes in the register behind the BTH, by the
- * number of zero bits below the lowest one of the new value: the bits that change
- * are that one and all below it, and the register is linear.
+ * What each byte of IPv4 ID and of the last word of the BTH (AckReq, PSN) adds to the
+ * register behind the BTH: the register is linear, and little else changes from packet
+ * to packet.
  */
-static u32 id_step[16] __ro_after_init;
-static u32 psn_step[24] __ro_after_init;
+static u32 id_part[sizeof(__be16)][256] __ro_after_init;
+static u32 apsn_part[sizeof(__be32)][256] __ro_after_init;
 
-static void __init init_steps(void)
+static void __init init_parts(void)
 {
 	struct {
 		struct iphdr	ip;
 		struct udphdr	udp;
 		struct roe_bth	bth;
-	} __packed change = {};
-	unsigned int i;
+	} __packed head = {};		/* all zero but for one byte of the ID */
+	struct roe_bth bth = {};	/* or of that word */
+	unsigned int i, k;
 
-	for (i = 0; i < ARRAY_SIZE(id_step); i++) {
-		change.ip.id = cpu_to_be16(BIT(i + 1) - 1);
-		id_step[i] = roe_icrc_lib(0, &change, sizeof(change), NULL);
+	for (i = 0; i < 256; i++) {
+		for (k = 0; k < ARRAY_SIZE(id_part); k++) {
+			head.ip.id = cpu_to_be16(i << 8 * k);
+			id_part[k][i] = roe_icrc_lib(0, &head, sizeof(head), NULL);
+		}
+		for (k = 0; k < ARRAY_SIZE(apsn_part); k++) {
+			bth.apsn = cpu_to_be32(i << 8 * k);
+			apsn_part[k][i] = roe_icrc_lib(0, &bth, sizeof(bth), NULL);
+		}
 	}
-	for (i = 0; i < ARRAY_SIZE(psn_step); i++) {
-		change.bth.apsn = cpu_to_be32(BIT(i + 1) - 1);
-		psn_step[i] = roe_icrc_lib(0, &change.bth, sizeof(change.bth), NULL);
-	}
+}
+
+static u32 parts(u16 id, u32 apsn)
+{
+	return id_part[0][id & 0xff] ^ id_part[1][id >> 8] ^
+	       apsn_part[0][apsn & 0xff] ^ apsn_part[1][apsn >> 8 & 0xff] ^
+	       apsn_part[2][apsn >> 16 & 0xff] ^ apsn_part[3][apsn >> 24];
 }
 
 /**
@@ -66,7 +74,7 @@ int __init roe_icrc_init(void)
 
 	if (err)
 		return err;
-	init_steps();
+	init_parts();
 	static_call_update(roe_icrc_crc, choice.impl->crc);
 	simd = choice.impl->simd;
 	min_len = choice.min_len;
@@ -84,7 +92,7 @@ void roe_icrc_begin(struct roe_icrc_run *run, u32 bytes)
 	 * PREEMPT_RT wants to be preempted within the run, and its locks, of MRs for
 	 * instance, may sleep: there each long piece has a section of its own.
 	 */
-	run->len = 0;
+	run->head = NULL;
 	run->fpu = simd && bytes >= SECTION_MIN_LEN && !IS_ENABLED(CONFIG_PREEMPT_RT) &&
 		   roe_icrc_fpu_begin();
 }
@@ -233,31 +241,65 @@ static u32 head_whole(struct roe_icrc_run *run, const void *l3, bool v6,
 	return roe_icrc_update(run, ICRC_SEED, buf, len + sizeof(*bth));
 }
 
-/*
- * Of a packet in the middle of a train: it is like the one before it but for a PSN
- * that is one more, and an IPv4 ID that is, or is the same. False: it is not.
- */
-static bool head_step(struct roe_icrc_run *run, u16 id, const struct udphdr *udp,
+/* All that the ICRC covers but the ID. */
+static bool same_ipv4(const struct iphdr *a, const struct iphdr *b)
+{
+	return a->daddr == b->daddr && a->saddr == b->saddr && a->tot_len == b->tot_len &&
+	       a->frag_off == b->frag_off && a->protocol == b->protocol &&
+	       a->version == b->version && a->ihl == b->ihl;
+}
+
+static bool same_ipv6(const struct ipv6hdr *a, const struct ipv6hdr *b)
+{
+	return ipv6_addr_equal(&a->daddr, &b->daddr) && ipv6_addr_equal(&a->saddr, &b->saddr) &&
+	       a->payload_len == b->payload_len && a->nexthdr == b->nexthdr &&
+	       a->version == b->version;
+}
+
+static bool same_flow(const struct roe_icrc_head *head, const void *l3, bool v6,
+		      const struct udphdr *udp)
+{
+	return head->v6 == v6 && head->udp.source == udp->source &&
+	       head->udp.dest == udp->dest &&
+	       (v6 ? same_ipv6(&head->ip6, l3) : same_ipv4(&head->ip4, l3));
+}
+
+/* Of the same flow, is there nothing else that differs but ID, AckReq and PSN? */
+static bool same_kind(const struct roe_icrc_head *head, const struct udphdr *udp,
 		      const struct roe_bth *bth)
 {
-	u32 psn = be32_to_cpu(bth->apsn);
-	u16 steps = id - run->id;
+	BUILD_BUG_ON(offsetof(struct roe_bth, apsn) != sizeof(u64));
+	return head->udp.len == udp->len &&
+	       get_unaligned((const u64 *)&head->bth) == get_unaligned((const u64 *)bth);
+}
 
-	/* what is in front of AckReq and PSN; the step of a PSN of 0 is not in the table */
-	if (run->len != udp->len || steps > 1 || psn != be32_to_cpu(run->bth.apsn) + 1 ||
-	    !(psn & ROE_PSN_MASK) || memcmp(bth, &run->bth, offsetof(struct roe_bth, apsn)))
-		return false;
-	run->crc ^= psn_step[__ffs(psn)];
-	if (steps)
-		run->crc ^= id_step[id ? __ffs(id) : ARRAY_SIZE(id_step) - 1];
-	run->id = id;
-	run->bth.apsn = bth->apsn;
-	return true;
+/* Where headers like these are if they came before. */
+static struct roe_icrc_head *place(struct roe_icrc_heads *heads, const struct roe_bth *bth)
+{
+	u32 key = be32_to_cpu(bth->qpn) + 5 * bth->opcode;
+
+	return &heads->head[key % ROE_ICRC_HEADS];
+}
+
+static void learn(struct roe_icrc_run *run, struct roe_icrc_head *head, const void *l3, bool v6,
+		  const struct udphdr *udp, const struct roe_bth *bth)
+{
+	u16 id = v6 ? 0 : be16_to_cpu(((const struct iphdr *)l3)->id);
+
+	if (v6)
+		head->ip6 = *(const struct ipv6hdr *)l3;
+	else
+		head->ip4 = *(const struct iphdr *)l3;
+	head->v6 = v6;
+	head->udp = *udp;
+	head->bth = *bth;
+	head->crc = head_whole(run, l3, v6, udp, bth) ^ parts(id, be32_to_cpu(bth->apsn));
 }
 
 /**
  * roe_icrc_head() - start an ICRC: masked LRH, L3, UDP and BTH
  * @run: open; addresses and ports are the same in all its packets
+ * @heads: headers that came before; of one owner during the call
  * @l3: IPv4 header without options, IPv6 header or GRH; any alignment
  * @v6: 40 bytes in IPv6 layout
  * @udp: UDP header, or NULL where the BTH follows the GRH (RoCEv1)
@@ -267,20 +309,21 @@ static bool head_step(struct roe_icrc_run *run, u16 id, const struct udphdr *udp
  *
  * Return: the register, to be continued behind the BTH.
  */
-u32 roe_icrc_head(struct roe_icrc_run *run, const void *l3, bool v6,
-		  const struct udphdr *udp, const struct roe_bth *bth)
+u32 roe_icrc_head(struct roe_icrc_run *run, struct roe_icrc_heads *heads, const void *l3,
+		  bool v6, const struct udphdr *udp, const struct roe_bth *bth)
 {
-	u16 id = v6 ? 0 : be16_to_cpu(((const struct iphdr *)l3)->id);
+	struct roe_icrc_head *head = run->head;
 
 	if (!udp)
 		return head_whole(run, l3, v6, NULL, bth);
-	if (head_step(run, id, udp, bth))
-		return run->crc;
-	run->crc = head_whole(run, l3, v6, udp, bth);
-	run->len = udp->len;
-	run->id = id;
-	run->bth = *bth;
-	return run->crc;
+	if (!head || !same_kind(head, udp, bth)) {
+		head = place(heads, bth);
+		if (!same_kind(head, udp, bth) || !same_flow(head, l3, v6, udp))
+			learn(run, head, l3, v6, udp, bth);
+		run->head = head;
+	}
+	return head->crc ^ parts(v6 ? 0 : be16_to_cpu(((const struct iphdr *)l3)->id),
+				 be32_to_cpu(bth->apsn));
 }
 
 ROE_EXPORT_FOR_TEST(roe_icrc_head);

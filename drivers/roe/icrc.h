@@ -5,7 +5,7 @@
  *
  *	roe_icrc_begin(&run, bytes);
  *	for each packet:
- *		crc = roe_icrc_head(&run, ...);		L3, UDP and BTH, masked
+ *		crc = roe_icrc_head(&run, &heads, ...);	L3, UDP and BTH, masked
  *		crc = roe_icrc_update(&run, crc, ...);	extended headers
  *		crc = roe_icrc_copy(&run, crc, ...);	payload, copied on the way
  *		crc = roe_icrc_update(&run, crc, ...);	pad
@@ -31,30 +31,46 @@
 #ifndef ROE_ICRC_H
 #define ROE_ICRC_H
 
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/types.h>
+#include <linux/udp.h>
 #include <asm/byteorder.h>
 #include <roe/wire.h>
 
-struct udphdr;
+/* Headers seen before, all zero at first: most come again with another IPv4 ID and PSN. */
+struct roe_icrc_head {
+	union {
+		struct iphdr	ip4;
+		struct ipv6hdr	ip6;
+	};
+	struct udphdr	udp;		/* length 0: none */
+	struct roe_bth	bth;
+	bool		v6;
+	u32		crc;		/* register behind the BTH, were ID, AckReq and PSN 0 */
+};
+
+#define ROE_ICRC_HEADS	32
+
+/* Owned by whoever computes, with what he owns for it: per CPU as a rule. */
+struct roe_icrc_heads {
+	struct roe_icrc_head	head[ROE_ICRC_HEADS];
+};
 
 /*
  * Private to icrc.c; on the stack, or in what its one owner owns. All packets of a
  * run are of one flow: their L3 and UDP headers differ by IPv4 ID and length only.
  */
 struct roe_icrc_run {
-	bool		fpu;		/* an FPU section is open */
-	/* the last packet with a UDP header */
-	__be16		len;		/* its UDP length, 0: there was none */
-	u16		id;		/* its IPv4 ID */
-	struct roe_bth	bth;
-	u32		crc;		/* register behind its BTH */
+	bool			fpu;	/* an FPU section is open */
+	struct roe_icrc_head	*head;	/* of the last packet with a UDP header; NULL: none */
 };
 
 void roe_icrc_begin(struct roe_icrc_run *run, u32 bytes);
 void roe_icrc_end(struct roe_icrc_run *run);
 
-u32 roe_icrc_head(struct roe_icrc_run *run, const void *l3, bool v6,
-		  const struct udphdr *udp, const struct roe_bth *bth);
+u32 roe_icrc_head(struct roe_icrc_run *run, struct roe_icrc_heads *heads, const void *l3,
+		  bool v6, const struct udphdr *udp, const struct roe_bth *bth);
 u32 roe_icrc_update(struct roe_icrc_run *run, u32 crc, const void *data, size_t len);
 u32 roe_icrc_copy(struct roe_icrc_run *run, u32 crc, void *dst, const void *src, size_t len);
 u32 roe_icrc_shift(u32 crc, u32 len);

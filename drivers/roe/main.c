@@ -40,6 +40,9 @@ static int __init roe_init(void)
 	err = roe_relay_init();
 	if (err)
 		goto err_relay;
+	err = roe_frame_init();
+	if (err)
+		goto err_frame;
 	err = roe_receive_init();
 	if (err)
 		goto err_receive;
@@ -56,6 +59,8 @@ err_link:
 err_net:
 	roe_receive_exit();
 err_receive:
+	roe_frame_exit();
+err_frame:
 	roe_relay_exit();
 err_relay:
 	roe_qp_exit();
@@ -77,6 +82,7 @@ static void __exit roe_exit(void)
 	roe_fault_exit();
 	roe_relay_exit();
 	roe_qp_exit();
+	roe_frame_exit();
 	roe_notify_exit();
 	roe_direct_exit();
 	/* Whatever is still to be freed by call_rcu() is freed by code of ours. */

@@ -101,6 +101,9 @@ enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb);
 struct sk_buff *roe_gro_receive(struct sock *sk, struct list_head *head, struct sk_buff *skb);
 int roe_gro_complete(struct sock *sk, struct sk_buff *skb, int nhoff);
 
+int roe_frame_init(void);
+void roe_frame_exit(void);
+
 int roe_receive_init(void);
 void roe_receive_exit(void);
 

@@ -39,6 +39,7 @@ struct batch {
 	bool			bounced;	/* the last one uses @bounce */
 	bool			busy;		/* members of a group take turns with it */
 	struct roe_rx_pkt	pkt[BATCH_PKTS];
+	struct roe_icrc_heads	heads;		/* of the packets that this CPU has received */
 	u8			bounce[BOUNCE_LEN];
 };
 
@@ -202,31 +203,35 @@ static bool map_payload(const struct roe_segs *segs, u32 hdrlen, struct batch *b
 	return true;
 }
 
-static bool icrc_is(struct roe_icrc_run *run, const struct roe_segs *segs, u32 hdrlen,
-		    const struct roe_rx_pkt *rx, __le32 icrc)
+static bool icrc_is(struct roe_icrc_run *run, struct roe_icrc_heads *heads,
+		    const struct roe_segs *segs, u32 hdrlen, const struct roe_rx_pkt *rx,
+		    __le32 icrc)
 {
 	const struct roe_bth *bth = (const struct roe_bth *)segs->hdr;
+	u32 extlen = hdrlen - sizeof(*bth);
 	unsigned int i;
 	u32 crc;
 
-	crc = roe_icrc_head(run, &segs->head.ip4, segs->head.v6, &segs->head.udp, bth);
-	if (hdrlen > sizeof(*bth))
-		crc = roe_icrc_update(run, crc, bth + 1, hdrlen - sizeof(*bth));
-	for (i = 0; i < rx->nvec; i++)
+	crc = roe_icrc_head(run, heads, &segs->head.ip4, segs->head.v6, &segs->head.udp, bth);
+	if (segs->flat)
+		crc = roe_icrc_update(run, crc, bth + 1, segs->len - ROE_PKT_MIN);
+	else
+		crc = roe_icrc_update(run, crc, bth + 1, extlen);
+	for (i = 0; i < rx->nvec && !segs->flat; i++)
 		crc = roe_icrc_update(run, crc, rx->vec[i].iov_base, rx->vec[i].iov_len);
 	return icrc == roe_icrc_final(crc);
 }
 
-static bool icrc_ok(struct roe_icrc_run *run, struct roe_segs *segs, u32 hdrlen,
-		    const struct roe_rx_pkt *rx, __le32 icrc)
+static bool icrc_ok(struct flow *flow, struct roe_icrc_heads *heads, struct roe_segs *segs,
+		    u32 hdrlen, const struct roe_rx_pkt *rx, __le32 icrc)
 {
-	if (icrc_is(run, segs, hdrlen, rx, icrc))
+	if (icrc_is(&flow->run, heads, segs, hdrlen, rx, icrc))
 		return true;
 	/* the second of a train says whether its sender counts IDs */
 	if (segs->n != 2 || segs->list || segs->head.v6)
 		return false;
 	roe_segs_fix_id(segs);
-	return icrc_is(run, segs, hdrlen, rx, icrc);
+	return icrc_is(&flow->run, heads, segs, hdrlen, rx, icrc);
 }
 
 /* The pad was part of the ICRC; it is not part of the payload. */
@@ -308,14 +313,15 @@ static bool like_last(const struct flow *flow, const struct roe_segs *segs,
 }
 
 /* Prove it into @rx: all that was proven of the one before is true of it, but the ICRC. */
-static bool prove_like(struct flow *flow, struct roe_segs *segs, struct roe_rx_pkt *rx)
+static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *batch,
+		       struct roe_rx_pkt *rx)
 {
 	u32 apsn = be32_to_cpu(((const struct roe_bth *)segs->hdr)->apsn);
 	const struct roe_rx_pkt *last = rx - 1;
 	__le32 icrc;
 
 	map_flat(segs, sizeof(struct roe_bth), rx, &icrc);
-	if (!icrc_ok(&flow->run, segs, sizeof(struct roe_bth), rx, icrc)) {
+	if (!icrc_ok(flow, &batch->heads, segs, sizeof(struct roe_bth), rx, icrc)) {
 		roe_stat_inc(flow->qp->dev, ROE_STAT_RX_ICRC_ERR);
 		return false;
 	}
@@ -345,7 +351,7 @@ static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 		roe_stat_inc(dev, ROE_STAT_RX_DROP);
 		return false;
 	}
-	if (!icrc_ok(&flow->run, segs, hdrlen, rx, icrc)) {
+	if (!icrc_ok(flow, &batch->heads, segs, hdrlen, rx, icrc)) {
 		roe_stat_inc(dev, ROE_STAT_RX_ICRC_ERR);
 		return false;
 	}
@@ -415,7 +421,7 @@ static void receive(struct flow *flow, struct roe_segs *segs, struct batch *batc
 	roe_icrc_begin(&flow->run, flow->skb->len);
 	do {
 		if (like_last(flow, segs, batch) ?
-		    prove_like(flow, segs, &batch->pkt[batch->n]) : take(flow, segs, batch))
+		    prove_like(flow, segs, batch, &batch->pkt[batch->n]) : take(flow, segs, batch))
 			batch->n++;
 		if (batch->n == BATCH_PKTS || batch->bounced) {
 			deliver(flow, batch);
