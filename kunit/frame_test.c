@@ -141,7 +141,7 @@ static void put_skb(void *skb)
 }
 
 static struct sk_buff *build(struct kunit *test, struct roe_path *path,
-			     const struct roe_tx_pkt *pkt, unsigned int n)
+			     struct roe_tx_pkt *pkt, unsigned int n)
 {
 	struct sk_buff *skb;
 

@@ -2,12 +2,12 @@
 /*
  * Packets to skbs: IP and UDP header in a small linear part, everything from
  * the BTH to the ICRC as fragments of the burst's chunks, so that payload is
- * written once and never copied here.
+ * written once and never copied here; a small packet all in the linear part.
  *
  * What the ICRC covers must be final when it is computed (wire.md 1.4): hence an
  * own IPv4 ID, DF, and no iptunnel_xmit(), which would choose them later.
  */
-#include <linux/jhash.h>
+#include <linux/hash.h>
 #include <linux/percpu.h>
 #include <linux/pkt_sched.h>
 #include <net/ip.h>
@@ -18,6 +18,12 @@
 #include "frame.h"
 #include "icrc.h"
 #include "net.h"
+
+/*
+ * Up to here a copy costs less than another fragment, and one CRC over all that is behind
+ * the BTH less than one that copies.
+ */
+#define SMALL_PAYLOAD	256
 
 /* Of the packets that this CPU has sent; owned with the burst (txb_lock in qp.c). */
 static struct roe_icrc_heads __percpu *heads;
@@ -110,9 +116,6 @@ static void copy_head(struct roe_frame_head *head, const struct sk_buff *skb, bo
 	head->udp = *udp_hdr(skb);
 }
 
-/* Up to here one CRC over all that is behind the BTH costs less than one copy. */
-#define SMALL_PAYLOAD	256
-
 static void fetch(const struct roe_tx_pkt *pkt)
 {
 	u8 *dst = roe_tx_payload(pkt);
@@ -181,12 +184,16 @@ static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 	put_unaligned(roe_icrc_final(crc), (__le32 *)(tail + pkt->pad));
 }
 
-/* One hash per flow: one transmit queue, so one order. */
+/*
+ * One hash per flow: one transmit queue, so one order. It is for queues of this host
+ * alone, whose packets are ours: nothing to defend.
+ */
 static u32 flow_hash(const struct roe_av *av)
 {
-	return jhash_3words((__force u32)av->saddr.s6_addr32[3],
-			    (__force u32)av->daddr.s6_addr32[3],
-			    (__force u32)av->sport, 0);
+	u32 saddr = (__force u32)av->saddr.s6_addr32[3];
+	u32 daddr = (__force u32)av->daddr.s6_addr32[3];
+
+	return hash_32(saddr ^ rol32(daddr, 16) ^ (__force u32)av->sport, 32);
 }
 
 /* Does @next lie directly behind @pkt, so that one fragment holds both? */
@@ -230,6 +237,35 @@ unsigned int roe_frame_fit(const struct roe_tx_pkt *pkt, unsigned int n,
 
 ROE_EXPORT_FOR_TEST(roe_frame_fit);
 
+/* From caches of this CPU; take() of net.c gives skbs back to them. */
+static struct sk_buff *new_skb(u32 headroom, u32 room)
+{
+	u32 size = SKB_DATA_ALIGN(headroom + room) +
+		   SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+	void *data = napi_alloc_frag(size);
+	struct sk_buff *skb;
+
+	if (!data)
+		return NULL;
+	skb = napi_build_skb(data, size);
+	if (!skb) {
+		skb_free_frag(data);
+		return NULL;
+	}
+	skb_reserve(skb, headroom);
+	return skb;
+}
+
+/* A small packet lies behind its headers: nobody has a page to hold or to map for it. */
+static void add_linear(struct sk_buff *skb, struct roe_tx_pkt *pkt)
+{
+	const u8 *payload = roe_tx_payload(pkt);
+
+	pkt->buf = skb_put(skb, roe_tx_bytes(pkt));
+	if (!pkt->rx.nvec)
+		memcpy(roe_tx_payload(pkt), payload, pkt->p.len);
+}
+
 static void add_frags(struct sk_buff *skb, const struct roe_tx_pkt *pkt, unsigned int n)
 {
 	unsigned int i, from, nr = 0;
@@ -249,7 +285,7 @@ static void add_frags(struct sk_buff *skb, const struct roe_tx_pkt *pkt, unsigne
 /**
  * roe_frame_build() - one skb with all headers and ICRCs
  * @path: addresses; its IPv4 ID counter moves by @n
- * @pkt: what roe_frame_fit() allowed
+ * @pkt: what roe_frame_fit() allowed; a small one is moved into the skb
  * @n: packets
  * @headroom: bytes in front of the IP header
  *
@@ -258,7 +294,7 @@ static void add_frags(struct sk_buff *skb, const struct roe_tx_pkt *pkt, unsigne
  * Return: skb without a route, data at the IP header; NULL without memory,
  * nothing having happened.
  */
-struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *pkt,
+struct sk_buff *roe_frame_build(struct roe_path *path, struct roe_tx_pkt *pkt,
 				unsigned int n, u32 headroom)
 {
 	const struct roe_av *av = &path->av;
@@ -267,6 +303,7 @@ struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *
 	u8 tclass = urgent ? ROE_CNP_TCLASS : av->tclass;
 	/* datagrams of several QPs may share a path: count once, use one value */
 	u16 id = READ_ONCE(path->ip_id);
+	bool linear = n == 1 && pkt->p.len <= SMALL_PAYLOAD;
 	struct roe_frame_head head;
 	struct roe_icrc_run run;
 	struct sk_buff *skb;
@@ -274,11 +311,13 @@ struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *
 
 	headroom += sizeof(struct udphdr) +
 		    (av->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
-	skb = alloc_skb(headroom, GFP_ATOMIC);
+	skb = new_skb(headroom, linear ? roe_tx_bytes(pkt) : 0);
 	if (!skb)
 		return NULL;
-	skb_reserve(skb, headroom);
-	add_frags(skb, pkt, n);
+	if (linear)
+		add_linear(skb, pkt);
+	else
+		add_frags(skb, pkt, n);
 	build_udp(av, skb);
 	if (av->v6)
 		build_ipv6(av, tclass, skb);

@@ -53,7 +53,7 @@ struct roe_frame_limits {
 /* frame.c */
 unsigned int roe_frame_fit(const struct roe_tx_pkt *pkt, unsigned int n,
 			   const struct roe_frame_limits *limits);
-struct sk_buff *roe_frame_build(struct roe_path *path, const struct roe_tx_pkt *pkt,
+struct sk_buff *roe_frame_build(struct roe_path *path, struct roe_tx_pkt *pkt,
 				unsigned int n, u32 headroom);
 
 /* A place in the bytes of an skb: linear part, fragments, list, in this order. */

@@ -127,12 +127,11 @@ static unsigned int take(struct sk_buff *skb, const struct nf_hook_state *state)
 	/* NFQUEUE reinjects from process context with softirqs enabled. */
 	local_bh_disable();
 	verdict = roe_receive_skb(state->net, skb);
+	/* to where roe_frame_build() takes the next one from */
+	if (verdict == ROE_RX_TAKEN)
+		napi_consume_skb(skb, 1);
 	local_bh_enable();
-	if (verdict != ROE_RX_TAKEN)
-		return NF_ACCEPT;
-
-	consume_skb(skb);
-	return NF_STOLEN;
+	return verdict == ROE_RX_TAKEN ? NF_STOLEN : NF_ACCEPT;
 }
 
 static unsigned int hook_v4(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
