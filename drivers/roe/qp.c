@@ -738,7 +738,10 @@ void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 
 	begin(qp, &ctx);
 	ctx.may_call = true;
-	roe_qp_dispatch_row(qp, &ctx, &row);
+	if (n == 1)
+		roe_qp_dispatch(qp, &ctx, pkts);
+	else
+		roe_qp_dispatch_row(qp, &ctx, &row);
 	/* with the answer goes what an ACK has made room for */
 	if (finish(qp, &ctx))
 		queue_work(qp_wq, &qp->work);

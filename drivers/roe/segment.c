@@ -116,6 +116,21 @@ const void *roe_cursor_read(struct roe_cursor *at, u32 len, void *buf)
 
 ROE_EXPORT_FOR_TEST(roe_cursor_read);
 
+/* The UDP header @off bytes on; NULL if the skb ends before. In one piece as a rule. */
+static const struct udphdr *to_udp(struct roe_cursor *at, u32 off, void *buf)
+{
+	const struct udphdr *udp;
+
+	if (at->left < off + sizeof(*udp)) {
+		roe_cursor_take(at, off, NULL, 0);
+		return roe_cursor_read(at, sizeof(*udp), buf);
+	}
+	udp = (const struct udphdr *)(at->p + off);
+	at->p += off + sizeof(*udp);
+	at->left -= off + sizeof(*udp);
+	return udp;
+}
+
 /* IP header as sent; options and extension headers are not ours. */
 static bool read_ip(struct roe_frame_head *head, const void *ip)
 {
@@ -156,8 +171,7 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 		return false;
 
 	start(&segs->at, skb, segs->list ? NULL : si->frag_list);
-	roe_cursor_take(&segs->at, off, NULL, 0);
-	udp = roe_cursor_read(&segs->at, sizeof(*udp), segs->buf);
+	udp = to_udp(&segs->at, off, segs->buf);
 	if (!udp || ntohs(udp->len) != skb->len - off)
 		return false;
 	segs->head.udp = *udp;

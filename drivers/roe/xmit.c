@@ -51,14 +51,16 @@ unsigned int roe_xmit_build(struct roe_dev *dev, struct roe_path *path,
 			    struct roe_txb *txb, struct sk_buff_head *skbs)
 {
 	struct dst_entry *dst = roe_path_route(dev, path);
+	/* enough for one packet, which most bursts of small messages are */
+	struct roe_frame_limits limits = { .segs = 1 };
 	unsigned int i, n, lost = txb->n;
-	struct roe_frame_limits limits;
 	struct sk_buff *skb;
 	u32 headroom;
 
 	if (!dst)
 		goto out;
-	limits = read_limits(dst, path->av.v6);
+	if (txb->n > 1)
+		limits = read_limits(dst, path->av.v6);
 	headroom = LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len;
 	for (i = 0; i < txb->n; i += n) {
 		n = roe_frame_fit(&txb->pkt[i], txb->n - i, &limits);
