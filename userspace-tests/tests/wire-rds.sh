@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# wire-rds - the kernel's RDS between two machines (on one it would not use the device):
+# datagrams of up to 100000 bytes, a few at a time and answered, with the hash checked;
+# then the device goes under it.
+#
+# Arguments: none; environment as in lib-wire.sh. Runs on both machines.
+# Output: TAP. Exit code: 0 if all ok, 1 if not.
+
+# shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib-wire.sh"
+
+# rds N TEXT
+rds()
+{
+	rm -f "$TMP/ready"
+	wire_pair "$2" 120 "test -e $TMP/ready" "$TESTS/rds_echo $OWN $1 $TMP/ready" \
+		"$TESTS/rds_echo $OWN $1 $PEER"
+}
+
+used()
+{
+	[ $(($(counter roe0 rx_pkts) - before)) -gt 150 ]
+}
+
+module_or_die
+topo_or_die wire_link
+check "load rds_rdma" modprobe rds_rdma
+before=$(counter roe0 rx_pkts)
+rds 100 "datagrams"
+check "they went over the device" used
+meet_or_die "used"
+link_del roe0
+links=()
+topo_or_die wire_link
+rds 20 "datagrams over the device made anew"
+check "unload rds_rdma" rmmod rds_rdma
+tap_done
