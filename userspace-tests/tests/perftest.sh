@@ -22,7 +22,7 @@ pt()
 	local c="-d ${3:-roe0} -x ${4:-$g0}"
 	port=$((port + 1))
 	pair_run 90 $port "$1 -F -p $port -d roe0 -x $g0 $2" \
-		"$1 -F -p $port $c $2 127.0.0.1"
+		"$1 -F -p $port $c $2 ${peer:-127.0.0.1}"
 }
 
 # each NAME PROGRAM OPTIONS... - one case for each of OPTIONS, behind those in $base
@@ -37,17 +37,17 @@ each()
 
 full()
 {
-	local c t base listen_cm=1
+	local c t base listen_cm=1 peer=10.0.0.1	# the RDMA-CM knows no 127.0.0.1
 	local common=("-m 256" "-m 512" "-m 1024" "-m 2048" "-m 4096" "-s 1" "-s 4096" "-R"
-		"-R -T 104" "-u 17 -S 3" "-z" "-N" "-D 1" "--force-link=Ethernet" "-U" "-H" "-C")
+		"-R -T 104" "-u 17 -S 3" "-z" "-D 1" "--force-link=Ethernet")
 	local bw=("-a" "-b" "-q 16" "-q 4 -b" "-q 16 -R" "-t 1" "-t 512 -n 1024" "-Q 1" "-l 8"
 		"-l 32 -q 4" "--use_hugepages" "-w 1 --rate_units=M" "--report_gbits"
-		"--mr_per_qp -q 4" "-O -q 2" "--cpu_util")
-	local lat=("-a" "-I 64 -s 32" "-I 0" "--latency_gap=10")
+		"--mr_per_qp -q 4" "-N")
+	local lat=("-a" "-I 64 -s 32" "-I 0" "--latency_gap=10" "-U" "-H" "-C")
 	local events=("-e" "-e -R")
 
 	for c in RC UC UD; do
-		base="-c $c -n 100"
+		base="-c $c -n 128"
 		each ib_send_bw "${common[@]}" "${bw[@]}" "${events[@]}" "-r 2" "-r 1024 -n 2048"
 		each ib_send_lat "${common[@]}" "${lat[@]}" "${events[@]}"
 		[ $c != UC ] && each ib_send_bw --use-srq "--use-srq -q 16" "--use-srq -R"
@@ -56,11 +56,11 @@ full()
 		each ib_write_bw "${common[@]}" "${bw[@]}"
 		each ib_write_lat "${common[@]}" "${lat[@]}"
 	done
-	base="-n 100"
+	base="-n 128"
 	each ib_read_bw "${common[@]}" "${bw[@]}" "${events[@]}" "-o 1" "-o 16"
 	each ib_read_lat "${common[@]}" "${events[@]}" "-o 1"
 	for t in FETCH_AND_ADD CMP_AND_SWAP; do
-		base="-n 100 -A $t"
+		base="-n 128 -A $t"
 		each ib_atomic_bw "-o 1" "-o 16" "-q 16" -R -b "-t 1" "${events[@]}"
 		each ib_atomic_lat "-o 1" -R "${events[@]}"
 	done
