@@ -8,6 +8,7 @@
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
+ROE_PARAMS=	# it looks for both ways
 module_or_die
 topo_or_die topo_veth
 g0=$(wait_gid roe0 10.0.0.1)
