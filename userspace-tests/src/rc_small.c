@@ -9,7 +9,8 @@
  *	stream N	N SENDs, 64 in flight
  *	quiet N		N WRITEs, one in 50 with a completion, the last ones without
  *	sync N		N WRITEs, each after the completion of the one before
- *	time N		the same; prints "median NS" of the time of one
+ *	switch FILE	the same with the switch FILE off and on in turn; prints
+ *			"takes PERCENT", the time of one WRITE with it on, of that with it off
  *	bursts N	N times a few WRITEs, then a wait for all of them
  *	many N		N times one SEND on each of 16 QPs in turn
  *	events N	N bursts, whose completions are slept for
@@ -17,6 +18,7 @@
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
+#include <fcntl.h>
 #include <time.h>
 #include "rt.h"
 
@@ -24,6 +26,7 @@
 #define WINDOW		64
 #define SLOTS		256		/* messages in memory at a time */
 #define QPS		16
+#define TURNS		150		/* with a switch off, then on */
 
 static struct rt_buf abuf, bbuf;
 
@@ -165,23 +168,57 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static bool sync_user(uint64_t n, bool print)
+/* n WRITEs, each after the one before; the median of the time of one, in ns. */
+static bool one_by_one(struct rt_pair *p, uint64_t *id, uint64_t n, uint64_t *median)
 {
 	uint64_t *ns = calloc(n, sizeof(*ns)), i, begin;
-	struct rt_pair p;
 	bool ok = true;
 
-	make_pair(&p, NULL);
-	for (i = 0; ok && i < n; i++) {
+	for (i = 0; ok && i < n; i++, ++*id) {
 		begin = now_ns();
-		ok = post(&p, IBV_WR_RDMA_WRITE, i, IBV_SEND_SIGNALED) && wait_one(&p, i) &&
-		     arrived(i);
+		ok = post(p, IBV_WR_RDMA_WRITE, *id, IBV_SEND_SIGNALED) && wait_one(p, *id) &&
+		     arrived(*id);
 		ns[i] = now_ns() - begin;
 	}
 	qsort(ns, n, sizeof(*ns), by_value);
-	if (print)
-		printf("median %llu\n", (unsigned long long)ns[n / 2]);
+	*median = ns[n / 2];
 	free(ns);
+	return ok;
+}
+
+static bool sync_user(uint64_t n)
+{
+	uint64_t id = 0, median;
+	struct rt_pair p;
+	bool ok;
+
+	make_pair(&p, NULL);
+	ok = one_by_one(&p, &id, n, &median);
+	rt_pair_destroy(&p);
+	return ok;
+}
+
+/*
+ * A host with other work is twice as slow for a while and then is not: of short
+ * turns, two in a row mostly see the same.
+ */
+static bool switched(const char *file)
+{
+	uint64_t percent[TURNS], ns[2], id = 0;
+	int fd = open(file, O_WRONLY);
+	bool ok = RT_CHECK(fd >= 0);
+	struct rt_pair p;
+	unsigned int i;
+
+	make_pair(&p, NULL);
+	for (i = 0; ok && i < TURNS; i++) {
+		ok = RT_CHECK(pwrite(fd, "0", 1, 0) == 1) && one_by_one(&p, &id, 100, &ns[0]) &&
+		     RT_CHECK(pwrite(fd, "1", 1, 0) == 1) && one_by_one(&p, &id, 100, &ns[1]);
+		percent[i] = ok ? ns[1] * 100 / ns[0] : 0;
+	}
+	qsort(percent, TURNS, sizeof(*percent), by_value);
+	printf("takes %llu\n", (unsigned long long)percent[TURNS / 2]);
+	close(fd);
 	rt_pair_destroy(&p);
 	return ok;
 }
@@ -360,9 +397,7 @@ static void run(const char *part, uint64_t n)
 	else if (!strcmp(part, "quiet"))
 		rt_ok(quiet(n), "%llu WRITEs, few with a completion", (unsigned long long)n);
 	else if (!strcmp(part, "sync"))
-		rt_ok(sync_user(n, false), "%llu WRITEs one by one", (unsigned long long)n);
-	else if (!strcmp(part, "time"))
-		rt_ok(sync_user(n, true), "%llu WRITEs one by one", (unsigned long long)n);
+		rt_ok(sync_user(n), "%llu WRITEs one by one", (unsigned long long)n);
 	else if (!strcmp(part, "bursts"))
 		rt_ok(bursts(n), "%llu bursts of WRITEs", (unsigned long long)n);
 	else if (!strcmp(part, "many"))
@@ -385,6 +420,9 @@ int main(int argc, char **argv)
 			rt_ok(destroyed(), "destroy sends what was posted");
 			rt_ok(to_error(), "ERR sends what was posted, flushes what comes after");
 			rt_ok(drained(), "SQD drains, RTS goes on");
+		} else if (i + 1 < argc && !strcmp(argv[i], "switch")) {
+			i++;
+			rt_ok(switched(argv[i]), "WRITEs one by one, switched off and on");
 		} else if (i + 1 < argc) {
 			run(argv[i], strtoul(argv[i + 1], NULL, 0));
 			i++;
