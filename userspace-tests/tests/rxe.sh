@@ -58,25 +58,39 @@ events()
 # next_to_rxe FIRST GONE
 next_to_rxe()
 {
-	local gone=$2 loop
-
 	load_both "$1" || return
 	traffic roe0 10.1.0.1 && traffic rxe0 10.6.0.1 || return
 	events
-	if [ "$gone" = roe ]; then
-		traffic rxe0 10.6.0.1 1000 > "$TMP/loop.out" 2>&1 &
-	else
-		traffic roe0 10.1.0.1 1000 > "$TMP/loop.out" 2>&1 &
-	fi
+	"$2"_goes
+}
+
+# What its neighbour does meanwhile ends well.
+roe_goes()
+{
+	local loop rc
+	traffic rxe0 10.6.0.1 1000 > "$TMP/loop.out" 2>&1 &
 	loop=$!
 	sleep 1
-	timeout $((30 * SLOW)) rmmod "$(module_of "$gone")" || return
+	timeout $((30 * SLOW)) rmmod roe
+	rc=$?
+	wait $loop || { cat "$TMP/loop.out"; return 1; }
+	[ $rc = 0 ] && traffic rxe0 10.6.0.1 || return
+	timeout $((30 * SLOW)) rmmod rdma_rxe
+}
+
+# roe's device goes with it, under traffic: to polling users that is a silence, as with
+# any device that is pulled out, so they are killed.
+rxe_goes()
+{
+	local loop rc
+	traffic roe0 10.1.0.1 1000000 > "$TMP/loop.out" 2>&1 &
+	loop=$!
+	sleep 1
+	timeout $((30 * SLOW)) rmmod rdma_rxe
+	rc=$?
+	pkill -9 -x ibv_rc_pingpong
 	wait $loop
-	if [ "$gone" = roe ]; then
-		traffic rxe0 10.6.0.1 || return
-		timeout $((30 * SLOW)) rmmod rdma_rxe
-		return
-	fi
+	[ $rc = 0 ] || return
 	no_device roe0 && { roe_link || return; }
 	traffic roe0 10.1.0.1 || return
 	timeout $((30 * SLOW)) rmmod roe
