@@ -5,27 +5,32 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 KERNEL ?= 6.12
 VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
-SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+LIB := . scripts/lib.sh
 
-modules: $(if $(wildcard $(KDIR)/Makefile),,no-headers)
+modules: | build-needs
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
-no-headers:
-	@echo "roe: no kernel headers in $(KDIR):" \
-		"install the package linux-headers-$$(uname -r), or say KDIR=..." >&2
-	@false
+# Somebody else's KDIR= is theirs to complete.
+build-needs:
+	@if [ ! -e $(KDIR)/Makefile ]; then \
+		case $(KDIR) in \
+		/lib/modules/*/build) $(LIB); need_headers $(patsubst /lib/modules/%/build,%,$(KDIR)) ;; \
+		*) echo "roe: no kernel headers in $(KDIR)" >&2; exit 1 ;; \
+		esac; \
+	fi
+	@command -v gcc >/dev/null || { $(LIB); need gcc; }
 
 install: modules
-	$(SUDO) $(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_DIR=updates modules_install
+	@$(LIB); as_root $(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_DIR=updates modules_install
 	@echo "roe: installed; load it with: modprobe roe"
 
-dkms-install:
-	@. scripts/lib.sh; need dkms rsync
-	$(SUDO) mkdir -p /usr/src/roe-$(VERSION)
-	$(SUDO) rsync -a --delete --exclude='*.o' --exclude='*.ko' --exclude='.*.cmd' --exclude='*.mod*' \
-		Makefile Kbuild dkms.conf drivers include LICENSES $(wildcard kunit) /usr/src/roe-$(VERSION)/
-	$(SUDO) dkms build --force roe/$(VERSION)
-	$(SUDO) dkms install --force roe/$(VERSION)
+dkms-install: | build-needs
+	@$(LIB); need dkms rsync
+	@$(LIB); as_root sh -ec 'mkdir -p /usr/src/roe-$(VERSION); \
+		rsync -a --delete --exclude="*.o" --exclude="*.ko" --exclude=".*.cmd" --exclude="*.mod*" \
+			Makefile Kbuild dkms.conf drivers include LICENSES $(wildcard kunit) /usr/src/roe-$(VERSION)/; \
+		dkms build --force roe/$(VERSION); \
+		dkms install --force roe/$(VERSION)'
 
 demo:
 	@scripts/demo $(KERNEL)
@@ -74,7 +79,7 @@ help:
 	@echo "In virtual machines, without touching this host (KERNEL=6.1, 6.12, 7.2 or debug):"
 	@echo "  make demo             see the stock ibv_rc_pingpong run over roe"
 	@echo "  make shell KERNEL=..  a shell in a machine with roe loaded"
-	@echo "  make check            all tests on all kernels; JOBS=\"lint kunit test-6.12 ...\""
+	@echo "  make check            all tests, on the kernels that scripts/verdict says; JOBS=\"lint kunit test-6.12 ...\""
 	@echo "  make kunit            the KUnit suites on the debug kernel; SUITE=glob"
 	@echo "  make test-vm KERNEL=..  userspace tests on one kernel; TEST=\"name ...\""
 	@echo "  make wire KERNEL=.. TEST=wire-NAME  a test on two machines on one wire"
@@ -90,4 +95,4 @@ help:
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := modules
-.PHONY: modules no-headers install dkms-install demo check native kunit test-vm wire bench bench-native shell lint clean clean-all help
+.PHONY: modules build-needs install dkms-install demo check native kunit test-vm wire bench bench-native shell lint clean clean-all help

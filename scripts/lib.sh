@@ -88,11 +88,24 @@ need() {
 		die "could not install ${missing[*]}"
 }
 
+# need_headers RELEASE - headers of a kernel that is installed here, and what builds with them
+need_headers() {
+	apt_lists
+	apt-cache show "linux-headers-$1" >/dev/null 2>&1 ||
+		die "no kernel headers of $1, and no Debian package of them: say KDIR=..."
+	need "linux-headers-$1" gcc
+}
+
 # need_machines - what it takes to make kernels, images and modules
 need_machines() {
 	need linux-source-6.12 gcc libc6-dev make flex bison bc libelf-dev libssl-dev xz-utils zstd \
 		busybox-static cpio kmod e2fsprogs mmdebstrap uidmap debian-archive-keyring \
-		rsync libibverbs-dev
+		rsync libibverbs-dev binutils pahole
+}
+
+# need_lint - what scripts/lint uses
+need_lint() {
+	need linux-source-6.12 perl xz-utils sparse shellcheck gcc-aarch64-linux-gnu rsync pahole
 }
 
 # apt_lists - makes sure that apt knows of the packages at all.
