@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # wire-uso - trains cross the wire whole where both ends have UDP segmentation offload
-# (scripts/wire --uso), with verified data; and not where it is switched off.
+# (scripts/wire --uso), with verified data, also to rdma_rxe; and not where it is
+# switched off.
 #
 # Arguments: none; environment as in lib-wire.sh. Runs on both machines.
 # Output: TAP. Exit code: 0 if all ok, 1 if not.
@@ -50,4 +51,13 @@ fi
 dense "offload" 500 100000
 offload off
 dense "none" 0 100
+wire_sync "end"
+link_del roe0
+links=()
+check "unload" unload_roe
+offload on
+[ "$SIDE" = a ] && ROE_TYPE=rxe
+module_or_die
+topo_or_die wire_link
+dense "offload, to rdma_rxe" 500 100000
 tap_done
