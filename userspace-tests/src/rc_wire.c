@@ -12,6 +12,7 @@
  * ok.
  */
 #include <arpa/inet.h>
+#include <time.h>
 #include "raw.h"
 #include "rt.h"
 
@@ -33,7 +34,7 @@ static int seen;			/* highest PSN of a request so far, from the first */
 
 /* ---- the fixture ---- */
 
-static void fresh(void)
+static void fresh_patient(uint8_t rnr_retry)
 {
 	struct rt_opt opt = rt_defaults;
 	struct raw_pkt k;
@@ -44,7 +45,7 @@ static void fresh(void)
 	}
 	opt.mtu = IBV_MTU_1024;
 	opt.retry_cnt = 1;
-	opt.rnr_retry = 1;
+	opt.rnr_retry = rnr_retry;
 	opt.timeout = 16;
 	if (rt_qp_create(&q, dev, &opt) || rt_to_init(&q) ||
 	    rt_to_rtr(&q, &peer_gid, PEER_QPN) || rt_to_rts(&q))
@@ -53,6 +54,11 @@ static void fresh(void)
 		;
 	memset(buf.p, 0xee, buf.len);
 	seen = -1;
+}
+
+static void fresh(void)
+{
+	fresh_patient(1);
 }
 
 static struct raw_pkt pkt(uint8_t opcode, int dpsn)
@@ -1026,6 +1032,41 @@ static bool resend_after_rnr(void)
 	return RT_CHECK(rt_expect(q.scq, 5, IBV_WC_SUCCESS, &wc)) && alive();
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ull + t.tv_nsec / 1000;
+}
+
+/* 0.01 ms is less than a tick of the kernel; the machine may not run meanwhile. */
+static bool rnr_in_time(void)
+{
+	uint64_t begin, took, best = UINT64_MAX;
+	struct raw_pkt k;
+	struct ibv_wc wc;
+	int i;
+
+	fresh_patient(7);
+	if (!post(IBV_WR_SEND, 8) || !next_is(RAW_SEND_ONLY, 0, &k))
+		return false;
+	for (i = 0; i < 50; i++) {
+		begin = now_us();
+		answer(0x20 | 1, 0);
+		if (!next_is(RAW_SEND_ONLY, 0, &k))
+			return false;
+		took = now_us() - begin;
+		if (took < best)
+			best = took;
+	}
+	answer(ACK, 0);
+	if (!RT_CHECK(best < 2000))
+		fprintf(stderr, "# the fastest took %llu us\n", (unsigned long long)best);
+	return RT_CHECK(best >= 10 && best < 2000) &&
+	       RT_CHECK(rt_expect(q.scq, 5, IBV_WC_SUCCESS, &wc)) && alive();
+}
+
 static bool naks_end_it(void)
 {
 	static const struct {
@@ -1370,6 +1411,7 @@ static const struct wire_case cases[] = {
 	{ "WRITE on the wire", write_on_the_wire },
 	{ "NAK 0x60: from there again", resend_after_nak },
 	{ "RNR NAK: again after the timer", resend_after_rnr },
+	{ "RNR NAK of 0.01 ms: again in less than a tick", rnr_in_time },
 	{ "fatal NAKs: status, flush", naks_end_it },
 	{ "no answer: RETRY_EXC", retries_end },
 	{ "READ: an ACK is no response, lost ones are asked for", read_with_losses },
