@@ -7,6 +7,8 @@
 #	netns ra                              netns rb
 #	  roe0 - va 10.0.0.1, fd00:a::1  ----  vb 10.0.0.2, fd00:a::2 - roe1
 #	         va.7 10.7.0.1           ----  vb.7 10.7.0.2
+#	netns re                              netns rf
+#	  roe4 - bond0 of e1 and e2      ----  br0 of f1 and f2 - roe5
 #
 # Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
 
@@ -29,14 +31,17 @@ topo()
 	link_add roe0 va ra && link_add roe1 vb rb
 }
 
+# whose server is in the first namespace, whose client in the second
+ends=(ra roe0 rb roe1)
+
 # stream DEVA ADDRA DEVB ADDRB [N] - verified, between these source GIDs; the
 # exchange over TCP goes to 10.0.0.1 or, in $tcp, another address of ra
 stream()
 {
 	local ga gb
-	ga=$(ns_gid ra "$1" "$2") && gb=$(ns_gid rb "$3" "$4") || return
-	pair_run 120 18700 "ip netns exec ra rc_stream -d $1 -g $ga 18700 ${5:-40}" \
-		"ip netns exec rb rc_stream -d $3 -g $gb 18700 ${5:-40} ${tcp:-10.0.0.1}"
+	ga=$(ns_gid "${ends[0]}" "$1" "$2") && gb=$(ns_gid "${ends[2]}" "$3" "$4") || return
+	pair_run 120 18700 "ip netns exec ${ends[0]} rc_stream -d $1 -g $ga 18700 ${5:-40}" \
+		"ip netns exec ${ends[2]} rc_stream -d $3 -g $gb 18700 ${5:-40} ${tcp:-10.0.0.1}"
 }
 
 # captured FILTER PATTERN COMMAND... - what the command sends looks so, in the
@@ -63,12 +68,12 @@ while_streaming()
 {
 	local text=$1 s ga gb rc
 	shift
-	ga=$(ns_gid ra roe0 "${sa:-10.0.0.1}")
-	gb=$(ns_gid rb roe1 "${sb:-10.0.0.2}")
+	ga=$(ns_gid "${ends[0]}" "${ends[1]}" "${sa:-10.0.0.1}")
+	gb=$(ns_gid "${ends[2]}" "${ends[3]}" "${sb:-10.0.0.2}")
 	sent=$(packets_sent)
 	RT_PACE_MS=10 RT_ACK_TIMEOUT=18 pair_run 120 18700 \
-		"ip netns exec ra rc_stream -d roe0 -g $ga 18700 300" \
-		"ip netns exec rb rc_stream -d roe1 -g $gb 18700 300 ${tcp:-10.0.0.1}" \
+		"ip netns exec ${ends[0]} rc_stream -d ${ends[1]} -g $ga 18700 300" \
+		"ip netns exec ${ends[2]} rc_stream -d ${ends[3]} -g $gb 18700 300 ${tcp:-10.0.0.1}" \
 		> "$TMP/stream.out" 2>&1 &
 	s=$!
 	wait_for 20 moving || echo "the stream does not start" >> "$TMP/stream.out"
@@ -88,10 +93,10 @@ while_streaming()
 
 packets_sent()
 {
-	counter roe1 tx_pkts rb
+	counter "${ends[3]}" tx_pkts "${ends[2]}"
 }
 
-# Packets have left roe1 since the last call.
+# Packets have left the client's device since the last call.
 sent=0
 moving()
 {
@@ -253,6 +258,57 @@ between_subnets()
 topo_or_die two_subnets
 check "one namespace, two subnets: IPv4" between_subnets 10.1.0.1 10.2.0.1
 check "one namespace, two subnets: IPv6" between_subnets fd00:c::1 fd00:d::1
+
+# --- a bond, and a bridge across from it ---
+bond_and_bridge()
+{
+	local n
+	netns_add re && netns_add rf || return
+	ip -n re link add bond0 type bond mode active-backup miimon 50 &&
+		ip -n rf link add br0 type bridge || return
+	for n in 1 2; do
+		ip -n re link add e$n type veth peer name f$n netns rf &&
+			ip -n re link set e$n master bond0 &&
+			ip -n rf link set f$n master br0 || return
+		ip -n re link set e$n up
+		ip -n rf link set f$n up
+	done
+	no_dad bond0 re
+	no_dad br0 rf
+	ip -n re addr add 10.0.0.1/24 dev bond0
+	ip -n rf addr add 10.0.0.2/24 dev br0
+	ip -n re link set bond0 up
+	ip -n rf link set br0 up
+	link_add roe4 bond0 re && link_add roe5 br0 rf || return
+	wait_for 20 ip netns exec re ping -c 1 -W 1 10.0.0.2
+}
+
+# fail_over N - port N of the bridge goes down, the bond sends by the other, N comes back
+fail_over()
+{
+	ip -n rf link set "f$1" down && wait_for 20 bond_uses $((3 - $1)) || return
+	sent=$(packets_sent)
+	wait_for 20 moving && ip -n rf link set "f$1" up && wait_for 20 bond_has "$1"
+}
+
+bond_uses()
+{
+	ip netns exec re grep -qx "e$1" /sys/class/net/bond0/bonding/active_slave
+}
+
+bond_has()
+{
+	ip netns exec re sh -c "grep -A1 'Slave Interface: e$1' /proc/net/bonding/bond0 | grep -q 'Status: up'"
+}
+
+topo_or_die bond_and_bridge
+ends=(re roe4 rf roe5)
+check "a bond and a bridge" stream roe4 10.0.0.1 roe5 10.0.0.2
+check "... path MTU 1024: the bridge sees superpackets" \
+	eval '[ "$(counter roe5 tx_pkts rf)" -gt "$(ip netns exec rf cat /sys/class/net/br0/statistics/tx_packets)" ]'
+while_streaming "a slave of the bond fails" fail_over 1
+while_streaming "the other one fails" fail_over 2
+ends=(ra roe0 rb roe1)
 
 # --- VRF ---
 vrf()
