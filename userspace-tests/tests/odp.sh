@@ -48,10 +48,13 @@ perf()
 # A file system that can be frozen, for as long as the programs run.
 freezer()
 {
+	local loop
 	modprobe -q loop
 	mkdir -p "$TMP/freeze" && truncate -s 16M "$TMP/freeze.img" &&
-		mkfs.ext4 -q -F "$TMP/freeze.img" &&
-		mount -o loop "$TMP/freeze.img" "$TMP/freeze" && export ODP_FREEZE="$TMP/freeze"
+		mkfs.ext4 -q -F "$TMP/freeze.img" || return
+	# mount -o loop keeps the device open, which not every kernel allows
+	loop=$(losetup -f --show "$TMP/freeze.img") && mount "$loop" "$TMP/freeze" &&
+		losetup -d "$loop" && export ODP_FREEZE="$TMP/freeze"
 }
 
 # Workers of the module wait for pages of a frozen file: devices go nevertheless, the

@@ -86,6 +86,11 @@ check "ib_atomic_lat" pt ib_atomic_lat "-n 100"
 check "ib_send_bw all sizes" pt ib_send_bw "-a -n 5"
 check "ib_write_bw all sizes" pt ib_write_bw "-a -n 5"
 check "ib_write_bw 8 QPs" pt ib_write_bw "-q 8 -n 50 -s 4096"
+check "ib_send_bw 16 QPs" pt ib_send_bw "-q 16 -n 50 -s 4096"
+for m in 256 512 1024 2048 4096; do
+	check "ib_write_bw path MTU $m" pt ib_write_bw "-m $m -n 50 -s 16384"
+done
+check "ib_send_bw UD" pt ib_send_bw "-c UD -n 200 -s 1024"
 check "ib_send_bw both ways" pt ib_send_bw "-b -n 50 -s 8192"
 check "ib_send_lat inline" pt ib_send_lat "-n 100 -s 32 -I 64"
 check "ib_write_bw two devices" pt ib_write_bw "-n 50 -s 65536" roe1 "$g1"

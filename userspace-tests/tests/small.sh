@@ -95,8 +95,27 @@ no_slower()
 	[ -n "$percent" ] && [ "$percent" -gt 50 ] && [ "$percent" -lt 110 ]
 }
 
+# busy - ticks of all processors, and those among them that were not idle
+busy()
+{
+	awk '/^cpu / { all = $2 + $3 + $4 + $5 + $6 + $7 + $8; print all, all - $5 - $6 }' /proc/stat
+}
+
+# Of two seconds of which most is idle, whatever ran before.
+rests()
+{
+	local a b c d
+	sleep 1
+	read -r a b <<< "$(busy)"
+	sleep 2
+	read -r c d <<< "$(busy)"
+	echo "busy for $((d - b)) of $((c - a)) ticks"
+	[ $((c - a)) -gt 0 ] && [ $((10 * (d - b))) -lt $((c - a)) ]
+}
+
 check "the switch is on" grep -qx 1 $knob
 check "a stream is relayed, in trains" streams
+check "who relays rests when there is nothing more" rests
 check "a user who waits for each message is not" waits
 check "... nor does one take longer" no_slower
 run_tap "all users" 120 rc_small -d roe0 -g "$g0" -D roe1 -G "$g1" -- \

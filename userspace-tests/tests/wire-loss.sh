@@ -36,7 +36,7 @@ loss_cases()
 }
 
 own=$ROE_TYPE
-for rxe_side in none b; do
+for rxe_side in none a b; do
 	[ "$SIDE" = $rxe_side ] && ROE_TYPE=rxe || ROE_TYPE=$own
 	module_or_die
 	topo_or_die wire_link
