@@ -4,7 +4,6 @@
  * table, and the beginning and end of its life.
  */
 #include <linux/ethtool.h>
-#include <net/addrconf.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_user_verbs.h>
@@ -309,13 +308,12 @@ static const struct ib_device_ops ops = {
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, roe_ucontext, ib),
 };
 
-static void describe(struct ib_device *ibdev, const struct net_device *ndev)
+static void describe(struct ib_device *ibdev)
 {
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = 1;
 	ibdev->num_comp_vectors = num_possible_cpus();
 	strscpy(ibdev->node_desc, "roe", sizeof(ibdev->node_desc));
-	addrconf_addr_eui48((u8 *)&ibdev->node_guid, ndev->dev_addr);
 	ibdev->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
 				  BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
 }
@@ -340,7 +338,7 @@ static struct roe_dev *alloc_device(struct net_device *ndev)
 	netdev_hold(ndev, &dev->ndev_tracker, GFP_KERNEL);
 	dev->up = roe_device_up(dev);
 	ib_set_device_ops(&dev->ib, &ops);
-	describe(&dev->ib, ndev);
+	describe(&dev->ib);
 	return dev;
 }
 

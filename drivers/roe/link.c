@@ -12,11 +12,13 @@
  * Locks: RTNL, then link_lock. Nobody unregisters under link_lock, since
  * dealloc_driver takes it.
  */
+#include <linux/etherdevice.h>
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 #include <linux/rtnetlink.h>
+#include <net/addrconf.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_addr.h>
 #include <rdma/rdma_netlink.h>
@@ -36,11 +38,50 @@ static struct roe_dev *find_locked(const struct net_device *ndev)
 	return NULL;
 }
 
+static bool guid_in_use(__be64 guid)
+{
+	struct roe_dev *dev;
+
+	lockdep_assert_held(&link_lock);
+	list_for_each_entry(dev, &devices, link)
+		if (dev->ib.node_guid == guid && !dev->dead)
+			return true;
+	return false;
+}
+
+/*
+ * Programs tell devices apart by GUID, a peer's CM hosts as well. It is the EUI-64 of the
+ * MAC, but lo has none, and an ipvlan, a macvlan in passthru mode or the port of a bond
+ * has that of another netdev: one that comes second gets a number between the halves and
+ * the "u" bit of local scope, as netdevs with a dev_id do (addrconf_ifid_eui48()). The
+ * interface index alone will not do, since namespaces count for themselves.
+ */
+static __be64 choose_guid(const struct net_device *ndev)
+{
+	static u8 host[ETH_ALEN];
+	union {
+		__be64	guid;
+		u8	b[8];
+	} eui;
+	u16 id;
+
+	if (is_zero_ether_addr(host))
+		eth_random_addr(host);
+	addrconf_addr_eui48(eui.b, is_zero_ether_addr(ndev->dev_addr) ? host : ndev->dev_addr);
+	for (id = ndev->ifindex; guid_in_use(eui.guid); id++) {
+		eui.b[0] &= ~2;
+		eui.b[3] = id >> 8;
+		eui.b[4] = id;
+	}
+	return eui.guid;
+}
+
 /**
  * roe_link_add() - enter a device that is about to be registered
  * @dev: device; the list takes a reference
  *
- * From here on it is told what happens to its netdev. RTNL not held.
+ * From here on it is told what happens to its netdev, and has a GUID that no other device
+ * of this host has. RTNL not held.
  *
  * Return: 0, -EEXIST (logged) if its netdev has a roe device already, -ENODEV if that
  * is going or has moved to another namespace.
@@ -60,6 +101,7 @@ int roe_link_add(struct roe_dev *dev)
 		err = -EEXIST;
 	} else {
 		get_device(&dev->ib.dev);
+		dev->ib.node_guid = choose_guid(dev->ndev);
 		list_add_tail(&dev->link, &devices);
 	}
 unlock:

@@ -29,6 +29,48 @@ kind()
 	link_del roe0
 }
 
+# guid DEV [NETNS]
+guid()
+{
+	local all
+	all=$(${2:+ip netns exec "$2"} rdma dev show "$1") || return
+	[[ $all =~ node_guid\ ([0-9a-f:]+) ]] && echo "${BASH_REMATCH[1]}"
+}
+
+# other_guid NETDEV... - a link on each of these, which have one MAC: no two GUIDs are
+# the same, and the last one comes back with its link
+other_guid()
+{
+	local n i=0 rc=0 all=()
+
+	for n; do
+		link_add roe$i "$n" && all+=("$(guid roe$i)") || return
+		i=$((i + 1))
+	done
+	echo "${all[@]}"
+	[ "$(printf '%s\n' "${all[@]}" | sort -u | wc -l)" = $# ] || rc=1
+	link_del roe$((i - 1)) && link_add roe$((i - 1)) "$n" || return
+	[ "$(guid roe$((i - 1)))" = "${all[i - 1]}" ] || rc=1
+	while [ $i -gt 0 ]; do
+		i=$((i - 1))
+		link_del roe$i || return
+	done
+	return $rc
+}
+
+lo_guids()
+{
+	local a b
+
+	netns_add rguid || return
+	link_add roe0 lo && link_add roe1 lo rguid || return
+	a=$(guid roe0) && b=$(guid roe1 rguid) || return
+	echo "$a $b"
+	link_del roe0 && ip netns exec rguid rdma link delete roe1 || return
+	ip netns del rguid
+	[[ $a != "$b" && "$a$b" != *0000:0000:* ]]
+}
+
 port_state()
 {
 	rdma link show "$1/1" | grep -q "state $2 "
@@ -85,6 +127,13 @@ if [ "$ROE_TYPE" = roe ]; then
 		link_del roe0
 	}
 	check "lo" link_lo
+
+	# --- GUIDs ---
+	ip link add rpass link vb type macvlan mode passthru && netdevs+=(rpass)
+	check "a GUID of its own for each of a bond and its port" other_guid vc rbond
+	check "and of a netdev and a macvlan with its MAC" other_guid vb rpass
+	check "and of lo in two namespaces" lo_guids
+	ip link del rpass
 fi
 
 # --- refusals ---
