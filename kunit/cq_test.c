@@ -398,6 +398,35 @@ static void cq_moderation(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post(cq, 7), ROE_CQ_NOTIFY);
 }
 
+static void queue_poll(struct ib_cq *ibcq, void *context)
+{
+	schedule_work(&ibcq->work);
+}
+
+static void poll_slowly(struct work_struct *work)
+{
+	msleep(50);
+}
+
+/* A handler that runs late has the core's worker poll a CQ that is going away. */
+static void cq_poll_late(struct kunit *test)
+{
+	struct roe_cq *cq = kunit_kzalloc(test, sizeof(*cq), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, cq);
+	KUNIT_ASSERT_EQ(test, roe_cq_init_kernel(cq, KERNEL_CQE), 0);
+	cq->ib.poll_ctx = IB_POLL_WORKQUEUE;
+	cq->ib.comp_handler = queue_poll;
+	INIT_WORK(&cq->ib.work, poll_slowly);
+	roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	KUNIT_EXPECT_EQ(test, post(cq, 1), ROE_CQ_NOTIFY);
+	cancel_work_sync(&cq->ib.work);
+	roe_cq_notify(cq, true);
+	roe_cq_exit(cq);
+	KUNIT_EXPECT_EQ(test, work_busy(&cq->ib.work), 0);
+	flush_work(&cq->ib.work);
+}
+
 /* No more than query_device says, and one that failed takes no place. */
 static void cq_number(struct kunit *test)
 {
@@ -428,6 +457,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE_PARAM(cq_arm, arm_gen_params),
 	KUNIT_CASE(cq_missed_events),
 	KUNIT_CASE(cq_moderation),
+	KUNIT_CASE(cq_poll_late),
 	KUNIT_CASE(cq_consumer_ahead),
 	KUNIT_CASE(cq_user_translate),
 	KUNIT_CASE(cq_resize),

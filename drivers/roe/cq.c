@@ -336,6 +336,13 @@ void roe_cq_exit(struct roe_cq *cq)
 	hrtimer_cancel(&cq->mod_timer);
 	cancel_work_sync(&cq->error_work);
 	cancel_work_sync(&cq->notify_work);
+	/*
+	 * ib_free_cq() has waited for this one before it called us, but a handler that ran
+	 * since then, late or at the end of a period, has queued it again. Polling in
+	 * softirqs is disabled for good by then.
+	 */
+	if (cq->ib.poll_ctx == IB_POLL_WORKQUEUE || cq->ib.poll_ctx == IB_POLL_UNBOUND_WORKQUEUE)
+		cancel_work_sync(&cq->ib.work);
 	/* "rdma resource" of an older core shows it until destroy_cq has returned */
 	spin_lock_irqsave(&cq->lock, flags);
 	cq->ring = NULL;
