@@ -487,11 +487,30 @@ static void mr_map_gaps(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, read_byte(t, mr->key, mr->ib.iova + i), -EINVAL);
 }
 
+/* A full table, as far as the search for a free index can tell. */
+static void mr_no_key(struct kunit *test)
+{
+	struct mr_test *t = test->priv;
+	struct roe_mr *mr = kunit_kzalloc(test, sizeof(*mr), GFP_KERNEL);
+	XA_STATE(xas, &t->keys.xa, ROE_MAX_MR);
+	struct xa_node *node;
+
+	KUNIT_ASSERT_NOT_NULL(test, mr);
+	KUNIT_ASSERT_EQ(test, xa_err(xa_store(&t->keys.xa, ROE_MAX_MR, mr, GFP_KERNEL)), 0);
+	xa_lock(&t->keys.xa);
+	xas_load(&xas);
+	for (node = xas.xa_node; node; node = xa_parent_locked(xas.xa, node))
+		bitmap_zero(node->marks[(__force unsigned int)XA_FREE_MARK], XA_CHUNK_SIZE);
+	xa_unlock(&t->keys.xa);
+	KUNIT_EXPECT_EQ(test, roe_mr_publish(&t->keys, mr), -ENOMEM);
+}
+
 static struct kunit_case mr_cases[] = {
 	KUNIT_CASE_PARAM(mr_range, range_gen_params),
 	KUNIT_CASE(mr_range_top),
 	KUNIT_CASE(mr_access),
 	KUNIT_CASE(mr_key),
+	KUNIT_CASE(mr_no_key),
 	KUNIT_CASE(mr_dead),
 	KUNIT_CASE(mr_merge),
 	KUNIT_CASE(mr_walk),

@@ -58,7 +58,7 @@ static int publish(struct roe_dev *dev, struct roe_ah_entry *entry, gfp_t gfp)
 	if (err >= 0)
 		entry->num = num;
 	xa_unlock_irqrestore(&dev->ahs, flags);
-	return err < 0 ? err : 0;
+	return err < 0 ? roe_table_error(err) : 0;
 }
 
 static void unpublish(struct roe_dev *dev, struct roe_ah_entry *entry)

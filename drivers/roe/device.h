@@ -70,6 +70,12 @@ static inline int roe_object_add(atomic_t *nr)
 	return atomic_add_unless(nr, 1, ROE_MAX_OBJECTS) ? 0 : -ENOMEM;
 }
 
+/* A full xarray says -EBUSY; to whoever asks for one more it is as above. */
+static inline int roe_table_error(int err)
+{
+	return err == -EBUSY ? -ENOMEM : err;
+}
+
 static inline struct roe_dev *roe_dev(struct ib_device *ibdev)
 {
 	return container_of(ibdev, struct roe_dev, ib);

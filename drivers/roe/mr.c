@@ -57,7 +57,7 @@ int roe_mr_publish(struct roe_keys *keys, struct roe_mr *mr)
 	err = xa_alloc_cyclic(&keys->xa, &index, NULL, XA_LIMIT(1, 0xffffff),
 			      &keys->next, GFP_KERNEL);
 	if (err < 0)
-		return err;
+		return roe_table_error(err);
 
 	spin_lock_init(&mr->lock);
 	atomic_set(&mr->users, 0);

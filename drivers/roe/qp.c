@@ -893,7 +893,7 @@ static int publish_number(struct roe_qp *qp)
 	int err = xa_alloc_cyclic(&qpns, &qp->qpn, qp, QPN_LIMIT, &qpn_next, GFP_KERNEL);
 
 	if (err < 0)
-		return err;
+		return roe_table_error(err);
 	spin_lock(&bucket_lock);
 	hlist_add_head_rcu(&qp->by_qpn, bucket_of(qp->qpn));
 	spin_unlock(&bucket_lock);
