@@ -459,6 +459,27 @@ static void uc_error_sqe(struct kunit *test)
 	EXPECT_STATUS(test, &side[1].rcq, IB_WC_SUCCESS);
 }
 
+/* What was registered for a UC QP is invalidated by it, in its turn; a wrong key is refused. */
+static void uc_fast_reg(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_side *side = sim->side;
+
+	sim_recv(sim, 1, 700);
+	sim_post(sim, 0, IB_WR_REG_MR, 0, SIG);
+	sim_post(sim, 0, IB_WR_SEND, 700, SIG);
+	sim_post(sim, 0, IB_WR_LOCAL_INV, 0, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+	KUNIT_EXPECT_EQ(test, side[0].fast.state, ROE_MR_FREE);
+
+	sim_post(sim, 0, IB_WR_LOCAL_INV, 0, 0);
+	roe_sq_slot(&side[0].qp->sq, 3)->inv_rkey ^= 1 << ROE_KEY_INDEX_SHIFT;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_MW_BIND_ERR);
+	KUNIT_EXPECT_EQ(test, side[0].qp->state, IB_QPS_SQE);
+}
+
 static bool inject(struct sim *sim, u32 psn)
 {
 	struct roe_rx_pkt rx = {
@@ -516,6 +537,7 @@ static struct kunit_case uc_cases[] = {
 	KUNIT_CASE(uc_error_no_recv),
 	KUNIT_CASE(uc_error_own_recv),
 	KUNIT_CASE(uc_error_sqe),
+	KUNIT_CASE(uc_fast_reg),
 	KUNIT_CASE(uc_late),
 	KUNIT_CASE(uc_opcodes),
 	{}

@@ -17,7 +17,8 @@
 
 /* Nothing that needs an answer, and no key of a peer who cannot refuse. */
 #define UC_OPCODES	(BIT(IB_WR_RDMA_WRITE) | BIT(IB_WR_RDMA_WRITE_WITH_IMM) |	\
-			 BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM) | BIT(IB_WR_BIND_MW))
+			 BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM) | BIT(IB_WR_BIND_MW) | \
+			 BIT(IB_WR_LOCAL_INV))
 
 #define UD_OPCODES	(BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM))
 
