@@ -45,6 +45,7 @@ struct roe_dev {
 	bool			gone;	/* netdev left; link.c, its lock */
 	bool			dead;	/* past dealloc_driver; the same */
 	bool			up;	/* last port event; RTNL */
+	bool			early;	/* events came before registration; the same */
 	struct list_head	net_entry;	/* net.c, RCU */
 	struct hlist_head	gids[1 << ROE_GID_HASH_BITS];	/* gid.c, RCU */
 	struct roe_qp		*gsi;	/* QP1, RCU */

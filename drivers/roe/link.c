@@ -126,21 +126,47 @@ void roe_link_del(struct roe_dev *dev)
 		put_device(&dev->ib.dev);
 }
 
+/* RTNL held. */
+static void announce_port(struct roe_dev *dev)
+{
+	struct ib_event event = {
+		.device			= &dev->ib,
+		.element.port_num	= 1,
+	};
+
+	dev->up = roe_device_up(dev);
+	event.event = dev->up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR;
+	ib_dispatch_event(&event);
+}
+
+static void update_port(struct roe_dev *dev)
+{
+	if (roe_device_up(dev) != dev->up)
+		announce_port(dev);
+}
+
 /**
  * roe_link_live() - the device is registered
  * @dev: device, to which the caller has a reference
  *
- * Its netdev may have gone while it was too young to be unregistered.
+ * Its netdev may have changed, or gone, while it was too young to be told.
  *
- * Return: 0, or -ENODEV if so; the device is unregistered then.
+ * Return: 0, or -ENODEV if it has gone; the device is unregistered then.
  */
 int roe_link_live(struct roe_dev *dev)
 {
 	bool gone;
 
+	rtnl_lock();
 	mutex_lock(&link_lock);
 	gone = dev->gone;
+	/* whoever asked for the state, as the core's cache did, may have seen an older one */
+	if (!gone && dev->early && ib_device_try_get(&dev->ib)) {
+		announce_port(dev);
+		ib_device_put(&dev->ib);
+	}
 	mutex_unlock(&link_lock);
+	rtnl_unlock();
 	if (!gone)
 		return 0;
 	ib_unregister_device(&dev->ib);
@@ -255,29 +281,15 @@ static struct rdma_link_ops link_ops = {
 	.newlink	= newlink,
 };
 
-/* RTNL held. */
-static void update_port(struct roe_dev *dev)
-{
-	struct ib_event event = {
-		.device			= &dev->ib,
-		.element.port_num	= 1,
-	};
-	bool up = roe_device_up(dev);
-
-	if (up == dev->up)
-		return;
-	dev->up = up;
-	event.event = up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR;
-	ib_dispatch_event(&event);
-}
-
 static void handle(struct roe_dev *dev, unsigned long event)
 {
 	if (event == NETDEV_UNREGISTER)
 		dev->gone = true;
-	/* Not registered yet (roe_link_live() looks at @gone), or no more. */
-	if (!ib_device_try_get(&dev->ib))
+	/* Not registered yet (roe_link_live() looks at what is noted here), or no more. */
+	if (!ib_device_try_get(&dev->ib)) {
+		dev->early = true;
 		return;
+	}
 
 	switch (event) {
 	case NETDEV_UNREGISTER:

@@ -86,6 +86,35 @@ event_in()
 	grep -qi "event $1" "$TMP/hold.out"
 }
 
+# early_event DELAY - the netdev comes up so long after its link was asked for; when it
+# goes down again users are told of that, however the two met
+early_event()
+{
+	local rc=0
+
+	ip link set va down
+	(sleep "$1"; ip link set va up) &
+	link_add roe0 va && wait $! && start_hold || return
+	ip link set va down
+	wait_for 3 event_in "port error" || rc=1
+	kill "$bg"
+	wait "$bg"
+	link_del roe0
+	return $rc
+}
+
+# Registration takes tens of milliseconds: some of these are in the middle of it.
+early_events()
+{
+	local d rc=0
+
+	for d in 0.00 0.01 0.02 0.03 0.04 0.05 0.06 0.08 0.10 0.13; do
+		early_event $d || { echo "after $d s"; rc=1; }
+	done
+	ip link set va up
+	return $rc
+}
+
 # shellcheck disable=SC2120 # the device is roe0 unless said otherwise
 start_hold()
 {
@@ -161,6 +190,7 @@ if [ "$ROE_TYPE" = roe ]; then
 	check "rdma link add loads the module" link_add roe0 va
 	link_del roe0
 fi
+check "a netdev that comes up while the device is made" early_events
 check "link on va" link_add roe0 va
 refused "the same name again" "the name roe0 is in use|too many open files" \
 	rdma link add roe0 type "$ROE_TYPE" netdev vb
