@@ -388,6 +388,9 @@ listening()
 	[ -n "${listen_cm:-}" ] && rdma resource show cm_id | grep -q "LISTEN.*:$1\b"
 }
 
+# In front of a client of perftest -R: see preload/cm_patient.c
+cm_patient="env LD_PRELOAD=$BUILD/cm_patient.so"
+
 # listening_in NETNS PORT
 listening_in()
 {

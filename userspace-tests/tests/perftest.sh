@@ -19,10 +19,11 @@ port=18600
 # pt PROGRAM OPTIONS [DEV GID]
 pt()
 {
-	local c="-d ${3:-roe0} -x ${4:-$g0}"
+	local c="-d ${3:-roe0} -x ${4:-$g0}" patient=
+	[[ $2 != *-R* ]] || patient=$cm_patient
 	port=$((port + 1))
 	pair_run 90 $port "$1 -F -p $port -d roe0 -x $g0 $2" \
-		"$1 -F -p $port $c $2 ${peer:-127.0.0.1}"
+		"$patient $1 -F -p $port $c $2 ${peer:-127.0.0.1}"
 }
 
 # each NAME PROGRAM OPTIONS... - one case for each of OPTIONS, behind those in $base
