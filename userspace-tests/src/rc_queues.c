@@ -133,16 +133,21 @@ static void test_full(void)
 	rt_pair_destroy(&p);
 }
 
-/* Asynchronous events of a kind, of those that come until none has come for a while. */
-static void count_events(struct rt_dev *dev, int n[], int kinds)
+/*
+ * Asynchronous events of a kind, of those that come until none has come for a while. The
+ * first @want may take their time.
+ */
+static void count_events(struct rt_dev *dev, int n[], int kinds, int want)
 {
 	struct pollfd pfd = { .fd = dev->ctx->async_fd, .events = POLLIN };
 	struct ibv_async_event ev;
 
-	while (poll(&pfd, 1, 700) > 0 && !ibv_get_async_event(dev->ctx, &ev)) {
+	while (poll(&pfd, 1, want > 0 ? rt_timeout_ms : 700) > 0 &&
+	       !ibv_get_async_event(dev->ctx, &ev)) {
 		if (ev.event_type < kinds)
 			n[ev.event_type]++;
 		ibv_ack_async_event(&ev);
+		want--;
 	}
 }
 
@@ -172,12 +177,22 @@ static void test_overrun(void)
 	/* doorbells in ERR flush into the full CQ */
 	for (i = 0; i < 5; i++)
 		post_send(&p.a, i, 8, IBV_SEND_SIGNALED);
-	count_events(dev, events, ARRAY_SIZE(events));
+	count_events(dev, events, ARRAY_SIZE(events), 2);
 	rt_ok(RT_EQ(events[IBV_EVENT_CQ_ERR], 1), "and raises CQ_ERR once");
 	rt_ok(RT_EQ(events[IBV_EVENT_QP_FATAL], 1), "and QP_FATAL once");
 	rt_pair_destroy(&p);
 	rt_drain_events(dev);
 	rt_ok(RT_EQ(ibv_destroy_cq(cq), 0), "and the CQ can be destroyed");
+}
+
+/* All that was posted has its completion in the CQ when the queue is drained. */
+static bool drained(struct rt_qp *q)
+{
+	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+
+	return RT_EQ(ibv_modify_qp(q->qp, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0) &&
+	       RT_CHECK(rt_expect_event(q->dev, IBV_EVENT_SQ_DRAINED, q->qp, rt_timeout_ms)) &&
+	       RT_EQ(rt_to_state(q, IBV_QPS_RTS), 0);
 }
 
 static void test_resize(void)
@@ -199,10 +214,9 @@ static void test_resize(void)
 		rt_post_recv(&p.b, i, &bbuf, 0, 64);
 	for (i = 0; ok && i < 40; i++)
 		ok = RT_EQ(post_send(&p.a, i, 8, IBV_SEND_SIGNALED), 0);
-	/* All receives done and acknowledged: wait for the last completion. */
 	for (i = 0; ok && i < 40; i++)
 		ok = rt_expect(p.b.rcq, i, IBV_WC_SUCCESS, NULL);
-	usleep(200000);
+	ok = ok && drained(&p.a);
 	for (i = 0; ok && i < 5; i++)
 		ok = rt_expect(p.a.scq, i, IBV_WC_SUCCESS, NULL);
 	rt_ok(ok && RT_EQ(ibv_resize_cq(p.a.scq, 500), 0) &&
@@ -573,43 +587,68 @@ static void test_reads(int rd_atomic)
 	rt_pair_destroy(&p);
 }
 
-/* Of @n long READs the one that took least, us; the responder in RTS or no further than RTR. */
-static uint64_t fastest_read(bool rts, int n)
+#define READ_TURNS	40
+
+/* A pair of QPs, the responder in RTS or no further than RTR. */
+static void pair_for_reads(struct rt_pair *p, bool rts)
 {
-	uint64_t best = UINT64_MAX, start;
-	struct rt_qp a, b;
+	struct rt_qp *a = &p->a, *b = &p->b;
+
+	if (rt_qp_create(a, rt_dev_a(), &rt_defaults) ||
+	    rt_qp_create(b, rt_dev_b(), &rt_defaults))
+		rt_die("create QP");
+	if (rt_to_init(a) || rt_to_init(b) || rt_to_rtr(a, &b->dev->gid, b->qp->qp_num) ||
+	    rt_to_rtr(b, &a->dev->gid, a->qp->qp_num) || rt_to_rts(a) || (rts && rt_to_rts(b)))
+		rt_die("connect");
+}
+
+/* One long READ, whose bytes are its own, and its time in us. */
+static bool long_read(struct rt_pair *p, uint64_t id, uint64_t *us)
+{
+	uint64_t start;
+	bool ok;
+
+	rt_fill(bbuf.p, BUF_LEN, id, 0);
+	start = now_us();
+	ok = RT_EQ(post_read(&p->a, id, 0, BUF_LEN), 0) &&
+	     rt_expect(p->a.scq, id, IBV_WC_SUCCESS, NULL);
+	*us = now_us() - start;
+	return ok && rt_check(abuf.p, BUF_LEN, id, 0);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Long answers are sent in parts, of which none may wait for the peer to ask again. A
+ * host with other work is several times as slow for a while: of two READs in a row both
+ * mostly see the same.
+ */
+static void test_reads_in_rtr(void)
+{
+	uint64_t percent[READ_TURNS], us[2];
+	struct rt_pair rts, rtr;
 	bool ok = true;
 	int i;
 
-	if (rt_qp_create(&a, rt_dev_a(), &rt_defaults) ||
-	    rt_qp_create(&b, rt_dev_b(), &rt_defaults))
-		rt_die("create QP");
-	if (rt_to_init(&a) || rt_to_init(&b) || rt_to_rtr(&a, &b.dev->gid, b.qp->qp_num) ||
-	    rt_to_rtr(&b, &a.dev->gid, a.qp->qp_num) || rt_to_rts(&a) || (rts && rt_to_rts(&b)))
-		rt_die("connect");
-	rt_fill(bbuf.p, BUF_LEN, 98, 0);
+	pair_for_reads(&rts, true);
+	pair_for_reads(&rtr, false);
 	memset(abuf.p, 0, BUF_LEN);
-	for (i = 0; ok && i < n; i++) {
-		start = now_us();
-		ok = RT_EQ(post_read(&a, i, 0, BUF_LEN), 0) &&
-		     rt_expect(a.scq, i, IBV_WC_SUCCESS, NULL);
-		if (now_us() - start < best)
-			best = now_us() - start;
+	for (i = 0; i < READ_TURNS; i++) {
+		ok = ok && long_read(&rts, 2 * i, &us[0]) && long_read(&rtr, 2 * i + 1, &us[1]);
+		percent[i] = ok ? us[1] * 100 / us[0] : 0;
 	}
-	rt_ok(ok && rt_check(abuf.p, BUF_LEN, 98, 0), "a QP in %s answers READs",
-	      rts ? "RTS" : "RTR");
-	rt_qp_destroy(&a);
-	rt_qp_destroy(&b);
-	return best;
-}
-
-/* Long answers are sent in parts, of which none may wait for the peer to ask again. */
-static void test_reads_in_rtr(void)
-{
-	uint64_t rts = fastest_read(true, 20), rtr = fastest_read(false, 20);
-
-	rt_ok(rtr < 2 * rts, "in RTR it takes no longer: %llu us, in RTS %llu us",
-	      (unsigned long long)rtr, (unsigned long long)rts);
+	rt_ok(ok, "QPs in RTS and in RTR answer READs");
+	qsort(percent, READ_TURNS, sizeof(*percent), by_value);
+	rt_ok(ok && RT_CHECK(percent[READ_TURNS / 2] < 200),
+	      "in RTR it takes no longer: %llu %% of the time in RTS",
+	      (unsigned long long)percent[READ_TURNS / 2]);
+	rt_pair_destroy(&rts);
+	rt_pair_destroy(&rtr);
 }
 
 int main(int argc, char **argv)

@@ -3,7 +3,7 @@
  * rt - the small library under roe's userspace tests, see rt.h.
  *
  * The environment variable RT_TIMEOUT (seconds, default 60) bounds every wait
- * for a completion that should come, RT_EVENT_MS (default 5000) every wait for
+ * for a completion that should come, RT_EVENT_MS (default 20000) every wait for
  * an asynchronous event.
  */
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 struct rt_args rt_args = { .gid = { -1, -1 }, .seconds = 10 };
 unsigned int rt_timeout_ms = 60000;
-static unsigned int event_ms = 5000;
+static unsigned int event_ms = 20000;
 
 const struct rt_opt rt_defaults = {
 	.type = IBV_QPT_RC,
@@ -400,10 +400,10 @@ enum ibv_qp_state rt_state(struct rt_qp *q)
 	return a.qp_state;
 }
 
-/* A QP may follow its completion into ERR a moment later; give it 2 s. */
+/* A QP may follow its completion into ERR a moment later. */
 bool rt_wait_state(struct rt_qp *q, enum ibv_qp_state state)
 {
-	uint64_t end = rt_now_ms() + 2000;
+	uint64_t end = rt_now_ms() + rt_timeout_ms;
 
 	while (rt_state(q) != state) {
 		if (rt_now_ms() > end) {
