@@ -721,26 +721,44 @@ static int on_request(const struct rt_buf *b)
 		       -1 : fd;
 }
 
-/* Bring the pages that are asked for, until for a while none is. Returns how many. */
-static unsigned int serve(int fd)
+/* The next page that is asked for within @ms; NULL: none was. */
+static void *asked_for(int fd, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct uffd_msg msg;
-	unsigned int n = 0;
 
-	while (poll(&p, 1, 500) == 1 && read(fd, &msg, sizeof(msg)) == sizeof(msg)) {
-		struct uffdio_zeropage zero = {
-			.range = { .start = msg.arg.pagefault.address & -PAGE, .len = PAGE },
-		};
+	if (poll(&p, 1, ms) != 1 || read(fd, &msg, sizeof(msg)) != sizeof(msg))
+		return NULL;
+	return (void *)(uintptr_t)(msg.arg.pagefault.address & -PAGE);
+}
 
-		ioctl(fd, UFFDIO_ZEROPAGE, &zero);
-		n++;
-	}
+static void bring(int fd, void *page)
+{
+	struct uffdio_zeropage zero = {
+		.range = { .start = (uintptr_t)page, .len = PAGE },
+	};
+
+	ioctl(fd, UFFDIO_ZEROPAGE, &zero);
+}
+
+/* All workers are at it, and have their page now; until for a while no other is asked for. */
+static unsigned int serve(int fd, void *pages[WORKERS])
+{
+	unsigned int i, n = 0;
+	void *page;
+
+	for (i = 0; i < WORKERS && pages[i]; i++, n++)
+		bring(fd, pages[i]);
+	for (; (page = asked_for(fd, 500)); n++)
+		bring(fd, page);
 	return n;
 }
 
-/* Each of the QPs waits for a page of its own. */
-static void ask(struct rt_pair *p, const struct rt_buf *b)
+/*
+ * Each of the QPs waits for a page of its own. Returns when as many pages are asked for as
+ * there are workers.
+ */
+static void ask(struct rt_pair *p, const struct rt_buf *b, int fd, void *pages[WORKERS])
 {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = rt_wr(7, IBV_WR_SEND, IBV_SEND_SIGNALED, &sge, 1);
@@ -755,7 +773,13 @@ static void ask(struct rt_pair *p, const struct rt_buf *b)
 		sge = sge_of(b, i * PAGE, PAGE);
 		rt_post(&p[i].a, &wr);
 	}
-	usleep(300000);
+	for (i = 0; i < WORKERS; i++) {
+		pages[i] = asked_for(fd, rt_timeout_ms);
+		if (!RT_CHECK(pages[i]))
+			break;
+	}
+	for (; i < WORKERS; i++)
+		pages[i] = NULL;
 }
 
 /* What no worker has begun with goes with its QP, in RESET or destroyed ... */
@@ -765,6 +789,7 @@ static void test_orphans(void)
 	struct rt_buf b = cold(rt_dev_a(), ORPHANS * PAGE);
 	struct rt_pair p[ORPHANS];
 	int fd = on_request(&b);
+	void *pages[WORKERS];
 	bool ok = true;
 	unsigned int i;
 
@@ -773,16 +798,26 @@ static void test_orphans(void)
 		rt_buf_free(&b);
 		return;
 	}
-	ask(p, &b);
+	ask(p, &b, fd, pages);
 	for (i = 0; i < ORPHANS / 2; i++)
 		rt_pair_destroy(&p[i]);
 	for (; i < ORPHANS; i++)
 		ok = ok && RT_EQ(ibv_modify_qp(p[i].a.qp, &reset, IBV_QP_STATE), 0);
-	rt_ok(ok && RT_EQ(serve(fd), WORKERS), "what a QP has asked for goes with it");
+	rt_ok(ok && RT_EQ(serve(fd, pages), WORKERS), "what a QP has asked for goes with it");
 	for (i = ORPHANS / 2; i < ORPHANS; i++)
 		rt_pair_destroy(&p[i]);
 	close(fd);
 	rt_buf_free(&b);
+}
+
+static unsigned int failed_now(struct rt_pair *p)
+{
+	unsigned int i, n = 0;
+	struct ibv_wc wc;
+
+	for (i = 0; i < ORPHANS; i++)
+		n += ibv_poll_cq(p[i].a.scq, 1, &wc) == 1 && wc.status == IBV_WC_LOC_PROT_ERR;
+	return n;
 }
 
 /* ... or with its MR, and the QP goes on. */
@@ -790,24 +825,28 @@ static void test_deregistered(void)
 {
 	struct rt_buf b = cold(rt_dev_a(), ORPHANS * PAGE);
 	struct rt_pair p[ORPHANS];
+	uint64_t end = rt_now_ms() + rt_timeout_ms;
 	unsigned int i, n = 0;
 	int fd = on_request(&b);
-	struct ibv_wc wc;
+	void *pages[WORKERS];
 
 	if (fd < 0) {
 		rt_skip("requests for an MR that is gone", "no userfaultfd");
 		rt_buf_free(&b);
 		return;
 	}
-	ask(p, &b);
+	ask(p, &b, fd, pages);
 	ibv_dereg_mr(b.mr);
-	for (i = 0; i < ORPHANS; i++)
-		n += rt_poll(p[i].a.scq, &wc, 50) && wc.status == IBV_WC_LOC_PROT_ERR;
+	while (n < ORPHANS - WORKERS && rt_now_ms() < end)
+		n += failed_now(p);
+	/* those that a worker is busy for have not failed a while later */
+	usleep(200000);
+	n += failed_now(p);
 	rt_ok(RT_EQ(n, ORPHANS - WORKERS), "who waits for a worker fails when the MR goes");
 	for (i = 0; i < ORPHANS; i++)
 		rt_pair_destroy(&p[i]);
 	/* the workers end before the addresses are another buffer's, or they touch that */
-	serve(fd);
+	serve(fd, pages);
 	close(fd);
 	munmap(b.p, ORPHANS * PAGE);
 }
@@ -964,9 +1003,9 @@ static void test_uc(void)
 {
 	struct rt_opt opt = rt_defaults;
 	struct rt_buf a = cold(rt_dev_a(), LEN), b = cold(rt_dev_b(), LEN);
+	uint64_t end = rt_now_ms() + rt_timeout_ms;
 	struct rt_pair p;
 	bool ok, seen = false;
-	int i;
 
 	opt.type = IBV_QPT_UC;
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
@@ -975,7 +1014,7 @@ static void test_uc(void)
 	a.p[PAGE] = 4;
 	ok = true;
 	/* the first ones bring the pages */
-	for (i = 0; ok && !seen && i < 200; i++) {
+	while (ok && !seen && rt_now_ms() < end) {
 		ok = RT_EQ(one(&p.a, IBV_WR_RDMA_WRITE, &a, &b, 0, 2 * PAGE), 0);
 		usleep(10000);
 		seen = *(volatile uint8_t *)&b.p[PAGE] == 4;
@@ -993,10 +1032,10 @@ static void test_ud(void)
 	struct rt_buf a = cold(rt_dev_a(), LEN), b = cold(rt_dev_b(), LEN);
 	struct ibv_sge sge = sge_of(&a, 5 * PAGE, 512);
 	struct ibv_send_wr wr = rt_wr(7, IBV_WR_SEND, IBV_SEND_SIGNALED, &sge, 1);
+	uint64_t end = rt_now_ms() + rt_timeout_ms;
 	struct ibv_wc wc;
 	struct rt_pair p;
 	bool ok, seen = false;
-	int i;
 
 	opt.type = IBV_QPT_UD;
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
@@ -1005,7 +1044,7 @@ static void test_ud(void)
 	wr.wr.ud.remote_qkey = RT_QKEY;
 	rt_fill(a.p + 5 * PAGE, 512, 1, 0);
 	ok = RT_EQ(rt_post_recv(&p.b, 8, &b, PAGE - 100, 1024), 0);
-	for (i = 0; ok && !seen && i < 200; i++) {
+	while (ok && !seen && rt_now_ms() < end) {
 		ok = RT_EQ(rt_post(&p.a, &wr), 0) &&
 		     rt_expect(p.a.scq, 7, IBV_WC_SUCCESS, NULL);
 		seen = ok && rt_poll(p.b.rcq, &wc, 20);

@@ -57,6 +57,13 @@ freezer()
 		losetup -d "$loop" && export ODP_FREEZE="$TMP/freeze"
 }
 
+# A worker of the module waits for a page of a frozen file.
+worker_waits()
+{
+	# shellcheck disable=SC2046 # several files
+	grep -qsF '[roe]' $(grep -ls '^kworker' /proc/[0-9]*/comm | sed 's/comm$/stack/')
+}
+
 # Workers of the module wait for pages of a frozen file: devices go nevertheless, the
 # module says that it is in use, and goes when the file has thawed.
 gone_while_frozen()
@@ -66,7 +73,7 @@ gone_while_frozen()
 	odp -d roe0 frozen "$TMP/freeze" < "$TMP/in" > "$TMP/out" &
 	pid=$!
 	exec {in}> "$TMP/in" {out}< "$TMP/out"
-	timeout 60 head -c 1 <&"$out" > /dev/null &&
+	timeout 60 head -c 1 <&"$out" > /dev/null && wait_for 30 worker_waits &&
 		timeout 30 rdma link del roe0 && timeout 30 rdma link del roe1 &&
 		in_use
 	rc=$?
@@ -92,8 +99,8 @@ gid1=$(wait_gid roe1 10.0.0.2)
 echo 8 > /proc/sys/vm/nr_hugepages
 echo 1 > /proc/sys/vm/unprivileged_userfaultfd 2>/dev/null
 check "a file system to be frozen" freezer
-run_tap "two devices" 200 odp -d roe0 -D roe1
-run_tap "one device, directly" 200 odp -d roe0
+run_tap "two devices" 400 odp -d roe0 -D roe1
+run_tap "one device, directly" 400 odp -d roe0
 check "a process that is killed in the middle" dies
 check "the tools show what came and went" shows
 for p in ib_write_bw ib_read_bw ib_send_bw; do
