@@ -19,6 +19,7 @@
 #define SIZE		256
 #define GRH		40
 #define DEPTH		128
+#define MAX_SEND	64		/* datagrams, each from memory of its own */
 #define PSEED		4711		/* of the pattern: the same for all */
 #define MCAST_QPN	0xffffff
 
@@ -76,7 +77,7 @@ static void create(struct ud *u, enum ibv_qp_type type)
 		rt_die("QP: %s", strerror(errno));
 	if (type != IBV_QPT_UD)
 		return;
-	u->buf = rt_buf(dev, (GRH + SIZE) * (DEPTH + 1), IBV_ACCESS_LOCAL_WRITE);
+	u->buf = rt_buf(dev, (GRH + SIZE) * DEPTH + SIZE * MAX_SEND, IBV_ACCESS_LOCAL_WRITE);
 	if (ibv_modify_qp(u->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 			  IBV_QP_QKEY))
 		rt_die("INIT: %s", strerror(errno));
@@ -107,9 +108,7 @@ static bool send_all(struct ud *u, int n)
 		.grh = { .dgid = group, .sgid_index = rt_dev_a()->gid_index, .hop_limit = 8 },
 	};
 	uint8_t *p = u->buf.p + (size_t)DEPTH * (GRH + SIZE);
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)p, .length = SIZE, .lkey = u->buf.mr->lkey,
-	};
+	struct ibv_sge sge = { .length = SIZE, .lkey = u->buf.mr->lkey };
 	struct ibv_ah *ah = ibv_create_ah(rt_dev_a()->pd, &attr);
 	int i;
 
@@ -119,14 +118,14 @@ static bool send_all(struct ud *u, int n)
 		struct ibv_send_wr wr = rt_wr(1000 + i, IBV_WR_SEND_WITH_IMM, IBV_SEND_SIGNALED,
 					      &sge, 1), *bad;
 
-		rt_fill(p, SIZE, PSEED + i, 0);
+		sge.addr = (uintptr_t)p + i * SIZE;
+		rt_fill(p + i * SIZE, SIZE, PSEED + i, 0);
 		wr.imm_data = htobe32(i);
 		wr.wr.ud.ah = ah;
 		wr.wr.ud.remote_qpn = MCAST_QPN;
 		wr.wr.ud.remote_qkey = QKEY;
 		if (ibv_post_send(u->qp, &wr, &bad))
 			rt_die("post_send: %s", strerror(errno));
-		/* one buffer for all: wait until it was sent */
 		usleep(2000);
 	}
 	return !ibv_destroy_ah(ah);
@@ -223,9 +222,9 @@ int main(int argc, char **argv)
 	parse_group(argv[0]);
 	if (n == 2)
 		api();
-	else if (n == 4 && atoi(argv[1]) <= MAX_QPS && atoi(argv[2]) <= 64)
+	else if (n == 4 && atoi(argv[1]) <= MAX_QPS && atoi(argv[2]) <= MAX_SEND)
 		exchange(atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
 	else
-		rt_die("at most %d QPs and 64 datagrams", MAX_QPS);
+		rt_die("at most %d QPs and %d datagrams", MAX_QPS, MAX_SEND);
 	return rt_done();
 }

@@ -123,7 +123,7 @@ ip -n rb link set vb master bond
 ip -n rb addr add 10.0.0.2/24 dev bond
 ip -n rb link set bond up
 check "netdev enslaved: the bond is the member" wait_for 10 joined rb bond 239.1.2.3
-check "and the slave no more" eval '! joined rb vb 239.1.2.3'
+check "and the slave no more" wait_for 10 eval '! joined rb vb 239.1.2.3'
 ip -n rb link del bond
 check "bond deleted: the netdev again" wait_for 10 joined rb vb 239.1.2.3
 kill -9 "$bg"
