@@ -342,6 +342,7 @@ static unsigned int warm(struct rt_pair *p, uint64_t *id)
 
 static bool destroyed(void)
 {
+	uint64_t end = rt_now_ms() + rt_timeout_ms;
 	struct rt_pair p;
 	uint64_t id = 0;
 	unsigned int n;
@@ -349,7 +350,9 @@ static bool destroyed(void)
 	make_pair(&p, NULL);
 	n = warm(&p, &id);
 	rt_qp_destroy(&p.a);
-	usleep(50000);
+	/* sent they are, the other processor may take its time */
+	while (memcmp(bbuf.p + slot(id - 1), abuf.p + slot(id - 1), SIZE) && rt_now_ms() < end)
+		usleep(1000);
 	rt_qp_destroy(&p.b);
 	return RT_CHECK(n) && all_arrived(id - n, n);
 }
