@@ -72,8 +72,8 @@ static void on_demand(struct rt_dev *dev, const char *who, uint64_t flags)
 	void *p = mmap(NULL, ODP_LEN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr;
 	struct ibv_sge sge = { .addr = (uintptr_t)p, .length = ODP_LEN };
+	uint64_t end = rt_now_ms() + rt_timeout_ms;
 	long long before;
-	unsigned int i;
 
 	if (p == MAP_FAILED || madvise(p, ODP_LEN, MADV_NOHUGEPAGE) ||
 	    madvise(p, ODP_LEN, MADV_POPULATE_READ))
@@ -85,7 +85,7 @@ static void on_demand(struct rt_dev *dev, const char *who, uint64_t flags)
 	before = charged();
 	if (rt_advise(dev->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, flags, &sge, 1))
 		rt_die("advise_mr: %m");
-	for (i = 0; i < 500 && charged() - before < want; i++)
+	while (charged() - before < want && rt_now_ms() < end)
 		usleep(10000);
 	rt_ok(charged() - before >= want, "on demand, by %s: at least %lld KiB", who,
 	      want / 1024);

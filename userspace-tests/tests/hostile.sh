@@ -11,7 +11,7 @@
 
 module_or_die
 topo_or_die topo_veth
-run_tap "verbs_storm" 60 verbs_storm -d roe0 -t 12
+run_tap "verbs_storm" 150 verbs_storm -d roe0 -t 12
 
 # Kernels of today name the controllers in the file system alone: /proc/cgroups has only
 # those that version 1 has as well.
@@ -30,7 +30,7 @@ make_cgroup()
 charged()
 {
 	# shellcheck disable=SC2016 # expanded in there
-	run_tap "charge" 30 bash -c 'echo $$ > "$0/cgroup.procs" && exec charge -d roe0 "$0"' \
+	run_tap "charge" 120 bash -c 'echo $$ > "$0/cgroup.procs" && exec charge -d roe0 "$0"' \
 		"$TMP/cgroup/charge"
 	rmdir "$TMP/cgroup/charge"
 }
