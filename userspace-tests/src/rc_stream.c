@@ -10,10 +10,11 @@
  * WRITE with immediate and READ in random turns, and adds 1 to a counter after
  * each; the server checks every byte of each SEND and WRITE, the client of each READ.
  * Messages must arrive once and in order. Both print a line of result.
- * With RT_PACE_MS in the environment the client rests so long before each. With
- * RT_BULK in both environments no message is short, none is a READ, and the
- * timer waits longer than a busy machine is late: what counts skbs wants those of
- * messages, not of retransmissions.
+ * With RT_PACE_MS in the environment the client rests so long before each; with
+ * RT_PACE_WHILE, too, only as long as there is a file of this name. With RT_BULK in
+ * both environments no message is short, none is a READ, and the timer waits longer than
+ * a busy machine is late: what counts skbs wants those of messages, not of
+ * retransmissions.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -198,16 +199,22 @@ static bool check_read(uint64_t seed, uint32_t i)
 			seed + from, 0);
 }
 
+static void rest(void)
+{
+	const char *pace = getenv("RT_PACE_MS"), *while_there = getenv("RT_PACE_WHILE");
+
+	if (pace && (!while_there || !access(while_there, F_OK)))
+		usleep(1000 * atoi(pace));
+}
+
 static bool drive(struct hello *peer, uint64_t seed, uint32_t messages)
 {
-	const char *pace = getenv("RT_PACE_MS");
 	uint32_t posted = 0, done;
 	struct ibv_wc wc;
 	int kind;
 
 	for (done = 0; done < messages; done++) {
-		if (pace)
-			usleep(1000 * atoi(pace));
+		rest();
 		while (posted < messages && posted - done < WINDOW)
 			if (!request(peer, posted++, seed))
 				return false;

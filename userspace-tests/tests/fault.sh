@@ -34,13 +34,14 @@ topo()
 	link_add roe0 va && link_add roe1 vb peer
 }
 
-# stream MESSAGES - the peer sends to us, and reads from us, one message in 10 ms. GIDs that
-# a trouble took away come back somewhere else as long as a QP holds the old ones.
+# stream MESSAGES - the peer sends to us, and reads from us, one message in 10 ms as long
+# as the trouble lasts. GIDs that a trouble took away come back somewhere else as long as a
+# QP holds the old ones.
 stream()
 {
 	port=$((port + 1))
 	a4=$(wait_gid roe0 10.0.0.1) && b4=$(ns_gid peer roe1 10.0.0.2) || return
-	RT_PACE_MS=10 pair_run 60 $port "rc_stream -d roe0 -g $a4 $port $1" \
+	RT_PACE_MS=10 RT_PACE_WHILE=$TMP/pace pair_run 60 $port "rc_stream -d roe0 -g $a4 $port $1" \
 		"$in_peer rc_stream -d roe1 -g $b4 $port $1 10.9.0.1"
 }
 
@@ -50,14 +51,27 @@ streaming()
 	grep -q seed "$TMP/client.out"
 }
 
-# shaken COMMAND... - runs while a stream does, begins and ends within it
+# shake COMMAND... - once the stream has begun, which hurries when that is over
+shake()
+{
+	local rc
+	wait_for 20 streaming
+	sleep 0.2
+	"$@"
+	rc=$?
+	rm "$TMP/pace"
+	return $rc
+}
+
+# shaken COMMAND... - runs while a stream does
 shaken()
 {
 	local rc shaker
 	rm -f "$TMP/client.out"
-	{ wait_for 20 streaming; sleep 0.2; "$@"; } > "$TMP/shaker.out" 2>&1 &
+	touch "$TMP/pace"
+	shake "$@" > "$TMP/shaker.out" 2>&1 &
 	shaker=$!
-	stream 150
+	stream 600
 	rc=$?
 	if ! wait $shaker; then
 		cat "$TMP/shaker.out"

@@ -62,8 +62,9 @@ captured()
 	tr '\n' ' ' < "$TMP/dump" | grep -qE "$pattern"
 }
 
-# while_streaming TEXT COMMAND... - a stream of some seconds goes on while the
-# command disturbs it, and loses nothing
+# while_streaming TEXT COMMAND... - a stream goes on while the command disturbs it, and
+# loses nothing. It has some pace until the command is done, enough messages for that to
+# take half a minute on a slow machine, and hurries then.
 while_streaming()
 {
 	local text=$1 s ga gb rc
@@ -71,9 +72,10 @@ while_streaming()
 	ga=$(ns_gid "${ends[0]}" "${ends[1]}" "${sa:-10.0.0.1}")
 	gb=$(ns_gid "${ends[2]}" "${ends[3]}" "${sb:-10.0.0.2}")
 	sent=$(packets_sent)
-	RT_PACE_MS=10 RT_ACK_TIMEOUT=18 pair_run 120 18700 \
-		"ip netns exec ${ends[0]} rc_stream -d ${ends[1]} -g $ga 18700 300" \
-		"ip netns exec ${ends[2]} rc_stream -d ${ends[3]} -g $gb 18700 300 ${tcp:-10.0.0.1}" \
+	touch "$TMP/pace"
+	RT_PACE_MS=40 RT_PACE_WHILE=$TMP/pace RT_ACK_TIMEOUT=18 pair_run 120 18700 \
+		"ip netns exec ${ends[0]} rc_stream -d ${ends[1]} -g $ga 18700 700" \
+		"ip netns exec ${ends[2]} rc_stream -d ${ends[3]} -g $gb 18700 700 ${tcp:-10.0.0.1}" \
 		> "$TMP/stream.out" 2>&1 &
 	s=$!
 	wait_for 20 moving || echo "the stream does not start" >> "$TMP/stream.out"
@@ -83,6 +85,7 @@ while_streaming()
 		echo "the stream ended before the disturbance" >> "$TMP/disturb.out"
 		rc=1
 	fi
+	rm "$TMP/pace"
 	if wait $s && [ $rc = 0 ]; then
 		tap_ok "$text"
 	else
