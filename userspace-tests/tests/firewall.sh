@@ -63,10 +63,16 @@ lost()
 		$(counter roe1 tx_pkts rb) - $(counter roe1 rx_pkts rb)))
 }
 
+# none_lost BEFORE - no more than that, once the last ones are through
+none_lost()
+{
+	[ "$(lost)" = "$1" ]
+}
+
 dropped()
 {
 	rules "udp dport 4791 counter drop" || return
-	pp 5 "$1" "$2" && return 1
+	pp 30 "$1" "$2" && return 1
 	[ "$(counted "udp dport 4791")" -gt 0 ]
 }
 
@@ -88,8 +94,9 @@ tracked()
 	before=$(lost)
 	pp 60 "$1" "$2" || return
 	cat /proc/net/nf_conntrack
+	wait_for 10 none_lost "$before"
 	echo "lost: $before before, $(lost) now"
-	[ "$(lost)" = "$before" ] && [ "$(tracked_packets)" -ge 100 ]
+	none_lost "$before" && [ "$(tracked_packets)" -ge 100 ]
 }
 
 run_all()
