@@ -14,9 +14,9 @@ module_or_die
 topo_or_die topo_veth
 progs=${*:-mw mr rc_flush}
 for p in $progs; do
-	run_tap "$p, one device" 60 "$p" -d roe0
+	run_tap "$p, one device" 200 "$p" -d roe0
 done
 for p in $progs; do
-	run_tap "$p, two devices" 60 "$p" -d roe0 -D roe1
+	run_tap "$p, two devices" 200 "$p" -d roe0 -D roe1
 done
 tap_done

@@ -45,7 +45,7 @@ start_users()
 	local g h
 	traffic=()
 	: > "$TMP/hold.out"
-	background hold -d roe0 -t $((60 * SLOW)) > "$TMP/hold.out" 2>&1
+	background hold -d roe0 -t $((200 * SLOW)) > "$TMP/hold.out" 2>&1
 	holder=$bg
 	g=$(ns_gid ra roe0 10.0.0.1) && h=$(ns_gid rb roe1 10.0.0.2) || return
 	background ibv_rc_pingpong -d roe0 -g "$g" -n 100000000 > "$TMP/s.out" 2>&1
@@ -156,7 +156,7 @@ if wait_for 30 rdma system set netns exclusive; then
 		 ! rdma link | grep -q 'roe[01]/'"
 	run_all exclusive
 	netns_add rc
-	ip netns exec ra hold -d roe0 -t $((60 * SLOW)) > "$TMP/hold.out" 2>&1 &
+	ip netns exec ra hold -d roe0 -t $((200 * SLOW)) > "$TMP/hold.out" 2>&1 &
 	holder=$!
 	pids+=("$holder")
 	wait_for 20 grep -q ready "$TMP/hold.out"

@@ -48,7 +48,7 @@ check "state changes" seen qp_state "RTS -> ERR"
 check "NAKs" seen nak "syndrome 0x62"
 check "retransmissions" seen retransmit "from psn"
 
-background hold -d roe0 -g "$g0" -t 10
+background hold -d roe0 -g "$g0" -t 300
 check "details of a QP" wait_for 10 details qp "sq_una"
 check "details of a CQ" wait_for 10 details cq "unpolled"
 check "details of an MR" wait_for 10 details mr "extents"

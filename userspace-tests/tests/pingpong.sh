@@ -59,8 +59,8 @@ check "rdma dev show" sh -c 'rdma dev show roe0 | tee /dev/stderr | grep -q "nod
 
 resources()
 {
-	background hold -d roe0 -t 20 > "$TMP/hold.out"
-	wait_for 10 grep -q ready "$TMP/hold.out" || return
+	background hold -d roe0 -t 300 > "$TMP/hold.out"
+	wait_for 30 grep -q ready "$TMP/hold.out" || return
 	rdma resource show qp link roe0/1 > "$TMP/res"
 	rdma resource show cq dev roe0 >> "$TMP/res"
 	rdma resource show mr dev roe0 >> "$TMP/res"

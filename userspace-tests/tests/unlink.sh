@@ -12,7 +12,7 @@
 start_hold()
 {
 	: > "$TMP/hold.out"
-	background hold -d roe0 -t $((60 * SLOW)) > "$TMP/hold.out" 2>&1
+	background hold -d roe0 -t $((200 * SLOW)) > "$TMP/hold.out" 2>&1
 	wait_for 20 grep -q ready "$TMP/hold.out"
 }
 
