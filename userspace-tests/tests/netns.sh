@@ -37,28 +37,40 @@ move_in()
 		rdma dev set "$1" netns "$2"
 }
 
-# Processes outside: one inside would keep its namespace alive. The initial
-# namespace has no sysfs entry of a device of another one, but it can open it.
+# start_users [exclusive] - one that has roe0 open, two with traffic. Processes outside: one
+# inside would keep its namespace alive. The initial namespace has no sysfs entry of a
+# device of another one, but it can open it; with exclusive devices it cannot.
 traffic=()
 start_users()
 {
-	local g h
+	local g h in_a='' in_b='' to=127.0.0.1
+	[ "${1:-}" != exclusive ] ||
+		in_a="ip netns exec ra" in_b="ip netns exec rb" to=10.0.0.1
 	traffic=()
+	sent=$(counter roe1 tx_pkts rb)
 	: > "$TMP/hold.out"
-	background hold -d roe0 -t $((200 * SLOW)) > "$TMP/hold.out" 2>&1
+	# shellcheck disable=SC2086
+	background $in_a hold -d roe0 -t $((200 * SLOW)) > "$TMP/hold.out" 2>&1
 	holder=$bg
 	g=$(ns_gid ra roe0 10.0.0.1) && h=$(ns_gid rb roe1 10.0.0.2) || return
-	background ibv_rc_pingpong -d roe0 -g "$g" -n 100000000 > "$TMP/s.out" 2>&1
+	# shellcheck disable=SC2086
+	background $in_a ibv_rc_pingpong -d roe0 -g "$g" -n 100000000 > "$TMP/s.out" 2>&1
 	traffic=("$bg")
-	wait_for 20 listening 18515 || return
-	background ibv_rc_pingpong -d roe1 -g "$h" -n 100000000 127.0.0.1 > "$TMP/c.out" 2>&1
+	if [ -n "$in_a" ]; then
+		wait_for 20 listening_in ra 18515 || return
+	else
+		wait_for 20 listening 18515 || return
+	fi
+	# shellcheck disable=SC2086
+	background $in_b ibv_rc_pingpong -d roe1 -g "$h" -n 100000000 $to > "$TMP/c.out" 2>&1
 	traffic+=("$bg")
 	wait_for 20 grep -q ready "$TMP/hold.out" && wait_for 20 moving
 }
 
+sent=0
 moving()
 {
-	[ "$(counter roe1 tx_pkts rb)" -gt 100 ]
+	[ "$(counter roe1 tx_pkts rb)" -gt $((sent + 100)) ]
 }
 
 traffic_ended()
@@ -156,14 +168,10 @@ if wait_for 30 rdma system set netns exclusive; then
 		 ! rdma link | grep -q 'roe[01]/'"
 	run_all exclusive
 	netns_add rc
-	ip netns exec ra hold -d roe0 -t $((200 * SLOW)) > "$TMP/hold.out" 2>&1 &
-	holder=$!
-	pids+=("$holder")
-	wait_for 20 grep -q ready "$TMP/hold.out"
-	check "exclusive: the device moves under an open device" \
+	check "exclusive: users" start_users exclusive
+	check "exclusive: the device moves under traffic" \
 		timeout $((30 * SLOW)) ip netns exec ra rdma dev set roe0 netns rc
-	check "exclusive: the process is told" wait_for 20 grep -q gone "$TMP/hold.out"
-	wait $holder
+	users_end "exclusive: device moved"
 	check "exclusive: it is there and not here" sh -c \
 		"ip netns exec rc rdma link | grep -q roe0/ &&
 		 ! ip netns exec ra rdma link | grep -q roe0/"
