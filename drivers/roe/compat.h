@@ -46,7 +46,7 @@
 #endif
 
 /* 6.12 moved the header. */
-#if !ROE_KERNEL_BEFORE(6, 12)
+#ifdef ROE_HAS_get_unaligned
 #include <linux/unaligned.h>
 #else
 #include <asm/unaligned.h>
@@ -112,7 +112,7 @@ roe_compat_hrtimer_setup(struct hrtimer *timer,
 	udp_tunnel_sock_release(roe_compat_tunnel_sock(socket_))
 
 /* IPv4 got a limit of its own in 6.3. */
-#if ROE_KERNEL_BEFORE(6, 3)
+#ifndef ROE_HAS_gso_ipv4_max_size
 #define roe_compat_gso_max_size(dev, v6)	((void)(v6), READ_ONCE((dev)->gso_max_size))
 #else
 #define roe_compat_gso_max_size(dev, v6)				\
@@ -146,16 +146,18 @@ static inline struct net_device *roe_compat_dst_dev(const struct dst_entry *dst)
 
 /* --- RDMA core ----------------------------------------------------------- */
 
-#if ROE_KERNEL_BEFORE(6, 3)
-/* Values are UABI; rdma-core sends them to any kernel. */
+/* 6.2. Values are UABI; rdma-core sends them to any kernel. */
+#ifndef ROE_HAS_IB_WR_FLUSH
 #define IB_WR_FLUSH			14
-#define IB_WR_ATOMIC_WRITE		15
 #define IB_WC_FLUSH			8
-#define IB_WC_ATOMIC_WRITE		9
 #define IB_ACCESS_FLUSH_GLOBAL		BIT(8)
 #define IB_ACCESS_FLUSH_PERSISTENT	BIT(9)
 #define IB_DEVICE_FLUSH_GLOBAL		BIT_ULL(38)
 #define IB_DEVICE_FLUSH_PERSISTENT	BIT_ULL(39)
+#endif
+#ifndef ROE_HAS_IB_WR_ATOMIC_WRITE
+#define IB_WR_ATOMIC_WRITE		15
+#define IB_WC_ATOMIC_WRITE		9
 #define IB_DEVICE_ATOMIC_WRITE		BIT_ULL(40)
 #endif
 
@@ -241,7 +243,7 @@ roe_compat_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 #endif
 
 /* Before 6.2 dma_buf_vmap() took the lock of the buffer itself. */
-#if ROE_KERNEL_BEFORE(6, 2)
+#ifndef ROE_HAS_dma_buf_vmap_unlocked
 #define dma_buf_vmap_unlocked	dma_buf_vmap
 #define dma_buf_vunmap_unlocked	dma_buf_vunmap
 #endif
