@@ -198,82 +198,95 @@ static inline void roe_compat_mark_name_assigned(struct ib_device *ibdev)
 #define ib_umem_get_va	ib_umem_get
 #endif
 
+/* --- verbs ---------------------------------------------------------------- */
+
+/* fn if it has the prototype that the core wants for op, else other */
+#define roe_compat_op(op, fn, other)							\
+	__builtin_choose_expr(								\
+		__builtin_types_compatible_p(typeof_member(const struct ib_device_ops, op), \
+					     typeof(fn) *), fn, other)
+
+struct ib_dmah;
+
 int roe_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		  struct ib_udata *udata);
 int roe_cq_resize(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata);
 struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 			      int access, struct ib_udata *udata);
+struct ib_mr *roe_mr_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+				int access);
 
-#if ROE_KERNEL_BEFORE(6, 11)
-#define roe_compat_create_cq	roe_cq_create
-#else
-static inline int roe_compat_create_cq(struct ib_cq *ibcq,
-				       const struct ib_cq_init_attr *attr,
-				       struct uverbs_attr_bundle *attrs)
+/* 6.11: all attributes of the call */
+static inline int roe_compat_create_cq_attrs(struct ib_cq *ibcq,
+					     const struct ib_cq_init_attr *attr,
+					     struct uverbs_attr_bundle *attrs)
 {
 	return roe_cq_create(ibcq, attr, attrs ? &attrs->driver_udata : NULL);
 }
-#endif
+
+#define roe_compat_create_cq							\
+	roe_compat_op(create_cq, roe_cq_create, roe_compat_create_cq_attrs)
 
 /* Ops tables say .resize_user_cq = roe_compat_resize_user_cq. */
 #ifndef ROE_HAS_resize_user_cq
-static inline int roe_compat_resize_user_cq(struct ib_cq *ibcq, int cqe,
-					    struct ib_udata *udata)
+#define resize_user_cq	resize_cq
+#endif
+
+/* Before resize_user_cq: a signed number */
+static inline int roe_compat_resize_cq_int(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 {
 	return cqe < 0 ? -EINVAL : roe_cq_resize(ibcq, cqe, udata);
 }
 
-#define resize_user_cq	resize_cq
-#else
-#define roe_compat_resize_user_cq	roe_cq_resize
-#endif
+#define roe_compat_resize_user_cq						\
+	roe_compat_op(resize_user_cq, roe_compat_resize_cq_int, roe_cq_resize)
 
-#if ROE_KERNEL_BEFORE(6, 17)
-#define roe_compat_reg_user_mr	roe_mr_reg_user
-#else
-/* DMA handles steer a device's own bus traffic: there is none here. */
+/* 6.17: DMA handles. They steer a device's own bus traffic: there is none here. */
 static inline struct ib_mr *
-roe_compat_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
-		       int access, struct ib_dmah *dmah, struct ib_udata *udata)
+roe_compat_reg_user_mr_dmah(struct ib_pd *pd, u64 start, u64 length, u64 iova,
+			    int access, struct ib_dmah *dmah, struct ib_udata *udata)
 {
 	if (dmah)
 		return ERR_PTR(-EOPNOTSUPP);
 	return roe_mr_reg_user(pd, start, length, iova, access, udata);
 }
-#endif
 
-/* Before 6.2 dma_buf_vmap() took the lock of the buffer itself. */
-#ifndef ROE_HAS_dma_buf_vmap_unlocked
-#define dma_buf_vmap_unlocked	dma_buf_vmap
-#define dma_buf_vunmap_unlocked	dma_buf_vunmap
-#endif
+#define roe_compat_reg_user_mr							\
+	roe_compat_op(reg_user_mr, roe_mr_reg_user, roe_compat_reg_user_mr_dmah)
 
-struct ib_mr *roe_mr_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
-				int access);
-
-#if ROE_KERNEL_BEFORE(6, 11)
+/* Both changes: udata, then attributes (6.11), then those and a handle (6.17) */
 static inline struct ib_mr *
-roe_compat_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
-		      int access, struct ib_udata *udata)
+roe_compat_reg_dmabuf_udata(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+			    int access, struct ib_udata *udata)
 {
 	return roe_mr_reg_dmabuf(pd, offset, length, iova, fd, access);
 }
-#elif ROE_KERNEL_BEFORE(6, 17)
+
 static inline struct ib_mr *
-roe_compat_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
-		      int access, struct uverbs_attr_bundle *attrs)
+roe_compat_reg_dmabuf_attrs(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+			    int access, struct uverbs_attr_bundle *attrs)
 {
 	return roe_mr_reg_dmabuf(pd, offset, length, iova, fd, access);
 }
-#else
+
 static inline struct ib_mr *
-roe_compat_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
-		      int access, struct ib_dmah *dmah, struct uverbs_attr_bundle *attrs)
+roe_compat_reg_dmabuf_dmah(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
+			   int access, struct ib_dmah *dmah, struct uverbs_attr_bundle *attrs)
 {
 	if (dmah)
 		return ERR_PTR(-EOPNOTSUPP);
 	return roe_mr_reg_dmabuf(pd, offset, length, iova, fd, access);
 }
+
+#define roe_compat_reg_dmabuf							\
+	roe_compat_op(reg_user_mr_dmabuf, roe_compat_reg_dmabuf_udata,		\
+		      roe_compat_op(reg_user_mr_dmabuf, roe_compat_reg_dmabuf_attrs, \
+				    roe_compat_reg_dmabuf_dmah))
+
+/* Before 6.2 dma_buf_vmap() took the lock of the buffer itself. */
+#ifndef ROE_HAS_dma_buf_vmap_unlocked
+#define dma_buf_vmap_unlocked	dma_buf_vmap
+#define dma_buf_vunmap_unlocked	dma_buf_vunmap
 #endif
 
 #endif /* ROE_COMPAT_H */
