@@ -7,11 +7,13 @@
  *  - A name that an older kernel lacks is defined here under its newest name.
  *    Where a stable series might have backported it, a macro shadows it with
  *    our own roe_compat_* function, so that it does not matter whether it did.
- *  - A verb whose prototype changed gets an adapter roe_compat_<op>(), which
- *    the ops table names; the verb itself has one prototype for all kernels.
- *  - What can be asked is asked: a macro or a type by the preprocessor or the
- *    compiler, a name in a header by Kbuild, which defines ROE_HAS_name. The version
- *    decides only where nothing can be asked.
+ *  - A verb whose prototype changed has an adapter for each prototype it had. The ops
+ *    table names roe_compat_<op>, the one that fits; the verb itself has one prototype
+ *    for all kernels.
+ *  - Nothing asks for the version: distributions take changes back, some a whole RDMA
+ *    core. A macro is asked for by the preprocessor, a type by the compiler, a name in a
+ *    header by Kbuild, which defines ROE_HAS_name. The versions in comments say since
+ *    when Linus' kernel has it.
  */
 #ifndef ROE_COMPAT_H
 #define ROE_COMPAT_H
@@ -22,9 +24,7 @@
 #include <linux/build_bug.h>
 #include <linux/version.h>
 
-#define ROE_KERNEL_BEFORE(major, minor)	(KERNEL_VERSION(major, minor, 0) > LINUX_VERSION_CODE)
-
-#if ROE_KERNEL_BEFORE(6, 1)
+#if KERNEL_VERSION(6, 1, 0) > LINUX_VERSION_CODE
 #error "roe needs Linux 6.1 or newer: older RDMA cores lack what it builds on."
 #endif
 /* There is no upper limit: a kernel newer than those tested builds or does not. */
@@ -88,13 +88,31 @@ roe_compat_hrtimer_setup(struct hrtimer *timer,
 #define local_unlock_nested_bh(lock)	((void)(lock))
 #endif
 
-/* 6.5 took away an argument that was always NULL. */
-#if ROE_KERNEL_BEFORE(6, 5)
-#define roe_compat_get_user_pages_remote(mm, start, nr, flags, pages, locked)	\
-	get_user_pages_remote(mm, start, nr, flags, pages, NULL, locked)
-#else
-#define roe_compat_get_user_pages_remote	get_user_pages_remote
-#endif
+/* 6.5 took away an argument, the VMAs, that was always NULL. */
+typedef long roe_compat_gup(struct mm_struct *mm, unsigned long start, unsigned long nr,
+			    unsigned int flags, struct page **pages, int *locked);
+typedef long roe_compat_gup_vmas(struct mm_struct *mm, unsigned long start, unsigned long nr,
+				 unsigned int flags, struct page **pages,
+				 struct vm_area_struct **vmas, int *locked);
+
+static inline long
+roe_compat_call_gup(roe_compat_gup *gup, struct mm_struct *mm, unsigned long start,
+		    unsigned long nr, unsigned int flags, struct page **pages, int *locked)
+{
+	return gup(mm, start, nr, flags, pages, locked);
+}
+
+static inline long
+roe_compat_call_gup_vmas(roe_compat_gup_vmas *gup, struct mm_struct *mm, unsigned long start,
+			 unsigned long nr, unsigned int flags, struct page **pages, int *locked)
+{
+	return gup(mm, start, nr, flags, pages, NULL, locked);
+}
+
+#define roe_compat_get_user_pages_remote(...)						\
+	(__builtin_choose_expr(								\
+		__builtin_types_compatible_p(typeof(get_user_pages_remote), roe_compat_gup_vmas), \
+		roe_compat_call_gup_vmas, roe_compat_call_gup)(get_user_pages_remote, __VA_ARGS__))
 
 /* --- network ------------------------------------------------------------- */
 
