@@ -117,17 +117,20 @@ roe_compat_call_gup_vmas(roe_compat_gup_vmas *gup, struct mm_struct *mm, unsigne
 /* --- network ------------------------------------------------------------- */
 
 /*
- * Tunnel functions take a struct socket or, later, a struct sock: ask the
- * prototype. To be expanded after <net/udp_tunnel.h>.
+ * 7.1.5 and, one by one, distributions: tunnel functions take a struct sock, no longer
+ * a struct socket. To be expanded after <net/udp_tunnel.h>.
  */
-#define roe_compat_tunnel_sock(socket_)					\
-	(__builtin_types_compatible_p(typeof(udp_tunnel_sock_release),	\
-				      void (struct sock *)) ?		\
-	 (void *)(socket_)->sk : (void *)(socket_))
-#define roe_compat_setup_udp_tunnel_sock(net, socket_, cfg)		\
-	setup_udp_tunnel_sock(net, roe_compat_tunnel_sock(socket_), cfg)
-#define roe_compat_udp_tunnel_sock_release(socket_)			\
-	udp_tunnel_sock_release(roe_compat_tunnel_sock(socket_))
+#define roe_compat_tunnel_sock(fn, socket_, ...)				\
+	__builtin_choose_expr(__builtin_types_compatible_p(typeof(fn), void (__VA_ARGS__)), \
+			      (socket_)->sk, socket_)
+#define roe_compat_setup_udp_tunnel_sock(net_, socket_, cfg)			\
+	setup_udp_tunnel_sock(net_,						\
+			      roe_compat_tunnel_sock(setup_udp_tunnel_sock, socket_, \
+						     struct net *, struct sock *, \
+						     struct udp_tunnel_sock_cfg *), cfg)
+#define roe_compat_udp_tunnel_sock_release(socket_)				\
+	udp_tunnel_sock_release(roe_compat_tunnel_sock(udp_tunnel_sock_release, socket_, \
+						       struct sock *))
 
 /* IPv4 got a limit of its own in 6.3. */
 #ifndef ROE_HAS_gso_ipv4_max_size
