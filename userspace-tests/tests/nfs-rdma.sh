@@ -37,7 +37,8 @@ topo_client_netns()
 	make_link roe0 && make_link roe1 || return
 	# On a veth a neighbour answers within the question. The RDMA-CM's address resolution
 	# expects it later, and waits for all of its 5 s.
-	{ ip netns exec cl ping -qc 1 10.0.0.2 && ip netns exec cl ping -qc 1 fd00:a::2; } > /dev/null
+	wait_for 20 ip netns exec cl ping -qc 1 -W 5 10.0.0.2 &&
+		wait_for 20 ip netns exec cl ping -qc 1 -W 5 fd00:a::2
 }
 
 # make_link DEV
@@ -217,7 +218,7 @@ loss()
 	check "$dev deleted under a writer" unmake_link "$dev"
 	check "$dev is there again" make_link "$dev"
 	touch "$TMP/stop"
-	check "$dev: the writer goes on" wait_for 60 not_running "$writer"
+	check "$dev: the writer goes on" wait_for 200 not_running "$writer"
 	check "$dev: and saw no error" wait "$writer"
 	echo 3 > /proc/sys/vm/drop_caches
 	check "$dev: nothing is lost" same lost
