@@ -389,6 +389,7 @@ listening()
 }
 
 # In front of a client of perftest -R: see preload/cm_patient.c
+# shellcheck disable=SC2034 # for who sources this
 cm_patient="env LD_PRELOAD=$BUILD/cm_patient.so"
 
 # listening_in NETNS PORT
