@@ -1040,7 +1040,10 @@ static uint64_t now_us(void)
 	return t.tv_sec * 1000000ull + t.tv_nsec / 1000;
 }
 
-/* 0.01 ms is less than a tick of the kernel; the machine may not run meanwhile. */
+/*
+ * Each wait begins with the end of the one before, so a timer of ticks, 4 ms, would take
+ * whole ones. The machine may not run meanwhile: the fastest counts.
+ */
 static bool rnr_in_time(void)
 {
 	uint64_t begin, took, best = UINT64_MAX;
@@ -1051,7 +1054,7 @@ static bool rnr_in_time(void)
 	fresh_patient(7);
 	if (!post(IBV_WR_SEND, 8) || !next_is(RAW_SEND_ONLY, 0, &k))
 		return false;
-	for (i = 0; i < 50; i++) {
+	for (i = 0; i < 100; i++) {
 		begin = now_us();
 		answer(0x20 | 1, 0);
 		if (!next_is(RAW_SEND_ONLY, 0, &k))
@@ -1061,9 +1064,8 @@ static bool rnr_in_time(void)
 			best = took;
 	}
 	answer(ACK, 0);
-	if (!RT_CHECK(best < 2000))
-		fprintf(stderr, "# the fastest took %llu us\n", (unsigned long long)best);
-	return RT_CHECK(best >= 10 && best < 2000) &&
+	printf("# RNR timer of 10 us: the fastest of 100 took %llu\n", (unsigned long long)best);
+	return RT_CHECK(best >= 10 && best < 3500) &&
 	       RT_CHECK(rt_expect(q.scq, 5, IBV_WC_SUCCESS, &wc)) && alive();
 }
 
