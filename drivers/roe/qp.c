@@ -858,6 +858,7 @@ static void free_queues(struct roe_qp *qp)
 static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 {
 	spin_lock_init(&qp->lock);
+	mutex_init(&qp->av_lock);
 	qp->state = IB_QPS_RESET;
 	qp->type = init->qp_type;
 	qp->sq_sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;

@@ -316,6 +316,8 @@ struct roe_qp {
 	struct delayed_work	flush_work;	/* user receives posted in ERR */
 	unsigned int		flush_idle;	/* looks in a row that found none */
 	bool			flush_more;	/* ERR, SQE: what was posted is not all flushed */
+	struct mutex		av_lock;	/* one modify with an address vector at a time */
+	bool			av_given;	/* the core takes a reference for it; av_lock */
 };
 
 /*

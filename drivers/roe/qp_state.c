@@ -7,10 +7,13 @@
 #include <linux/delay.h>
 #include <linux/slab.h>
 #include <net/inet_ecn.h>
+#include <rdma/ib_cache.h>
 #include "ah.h"
 #include "qp_state.h"
 #include "trace.h"
 #include "transport.h"
+
+#define AV_PATIENCE	10000	/* looks, 100 us apart */
 
 static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
@@ -266,31 +269,49 @@ static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib
 	qp->stopping = false;
 }
 
-/**
- * roe_qp_modify() - ib_device_ops.modify_qp
- * @ibqp: the QP
- * @attr: values
- * @mask: which of them
- * @udata: unused
- *
- * Process context. Nothing changes if anything is refused.
- *
- * Return: 0, -EINVAL, -EOPNOTSUPP or -ENOMEM.
+/*
+ * The core keeps a reference to the source GID of a QP. It exchanges that without a lock
+ * once modify_qp has returned, and two threads of a process may modify one QP at once:
+ * both would put the old one, or one of the new ones would be lost. So whoever has changed
+ * the address vector puts the old one himself and leaves NULL, and the next one waits
+ * until the core has replaced that. EBUSY if the thread that has to do so does not get
+ * to run for a second.
  */
-int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
-		  struct ib_udata *udata)
+static int begin_av(struct roe_qp *qp)
 {
-	struct roe_qp *qp = roe_qp(ibqp);
+	int i;
+
+	mutex_lock(&qp->av_lock);
+	for (i = 0; qp->av_given && !READ_ONCE(qp->ib.av_sgid_attr); i++) {
+		if (i == AV_PATIENCE) {
+			mutex_unlock(&qp->av_lock);
+			return -EBUSY;
+		}
+		usleep_range(100, 200);
+	}
+	return 0;
+}
+
+static void end_av(struct roe_qp *qp, bool changed)
+{
+	const struct ib_gid_attr *old = qp->ib.av_sgid_attr;
+
+	if (changed) {
+		WRITE_ONCE(qp->ib.av_sgid_attr, NULL);
+		qp->av_given = true;
+		if (old)
+			rdma_put_gid_attr(old);
+	}
+	mutex_unlock(&qp->av_lock);
+}
+
+static int modify(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
+{
 	enum ib_qp_state cur, next;
 	struct roe_rsrc *rsrc;
 	struct roe_ctx ctx;
 	int err;
 
-	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
-		return -EOPNOTSUPP;
-	/* no path migration is offered, so there is no alternate path to load */
-	if (mask & IB_QP_ALT_PATH)
-		return -EOPNOTSUPP;
 	err = alloc_slots(attr, mask, &rsrc);
 	if (err)
 		return err;
@@ -311,6 +332,38 @@ int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	if (!err && next == IB_QPS_RESET)
 		roe_fault_forget_qp(qp);
 	kfree(rsrc);
+	return err;
+}
+
+/**
+ * roe_qp_modify() - ib_device_ops.modify_qp
+ * @ibqp: the QP
+ * @attr: values
+ * @mask: which of them
+ * @udata: unused
+ *
+ * Process context. Nothing changes if anything is refused.
+ *
+ * Return: 0, -EINVAL, -EOPNOTSUPP, -ENOMEM, or -EBUSY of begin_av().
+ */
+int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		  struct ib_udata *udata)
+{
+	struct roe_qp *qp = roe_qp(ibqp);
+	int err;
+
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
+		return -EOPNOTSUPP;
+	/* no path migration is offered, so there is no alternate path to load */
+	if (mask & IB_QP_ALT_PATH)
+		return -EOPNOTSUPP;
+	if (!(mask & IB_QP_AV))
+		return modify(qp, attr, mask);
+	err = begin_av(qp);
+	if (err)
+		return err;
+	err = modify(qp, attr, mask);
+	end_av(qp, !err);
 	return err;
 }
 

@@ -11,6 +11,7 @@
 
 module_or_die
 topo_or_die topo_veth
+run_tap "modify_race" 150 modify_race -d roe0 -t 5
 run_tap "verbs_storm" 150 verbs_storm -d roe0 -t 12
 
 # Kernels of today name the controllers in the file system alone: /proc/cgroups has only
