@@ -185,6 +185,24 @@ static void laps(struct kunit *test)
 	roe_ring_destroy(ring);
 }
 
+/* Wherever the search begins, also behind the last one: all but the own CPU are tried. */
+static void picks(struct kunit *test)
+{
+	unsigned int from, start, cpu;
+
+	cpus_read_lock();
+	for_each_online_cpu(from) {
+		for (start = 0; start <= nr_cpu_ids; start++) {
+			cpu = roe_relay_pick(start, from);
+			KUNIT_EXPECT_NE(test, cpu, from);
+			if (cpumask_weight(cpumask_of_node(cpu_to_node(from))) > 1)
+				KUNIT_EXPECT_LT_MSG(test, cpu, nr_cpu_ids, "from %u, %u first",
+						    from, start);
+		}
+	}
+	cpus_read_unlock();
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(streams),
 	KUNIT_CASE(at_leisure),
@@ -195,6 +213,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(disturbed),
 	KUNIT_CASE(forgets),
 	KUNIT_CASE(laps),
+	KUNIT_CASE(picks),
 	{}
 };
 

@@ -73,7 +73,7 @@ struct relay {
 	struct roe_poster	poster;
 	bool			active;		/* it runs: further QPs need not prove anything */
 	u32			patience;	/* ns */
-	int			target;		/* CPU that was asked last */
+	unsigned int		target;		/* CPU that was asked last, or the one behind it */
 };
 
 /* What a relay has done since it began, and since it was judged. */
@@ -146,35 +146,37 @@ ROE_EXPORT_FOR_TEST(roe_poster_learn);
 
 /* --- the side of the doorbell --- */
 
-/*
- * The next CPU to try for work of @from: of its node, not isolated. Who was alone
- * there the last time is asked again. nr_cpu_ids: there is none.
+/**
+ * roe_relay_pick() - who could do work of a CPU?
+ * @start: the first to be tried, up to nr_cpu_ids
+ * @from: whose work it is
+ *
+ * Return: the next CPU of its node, online and not isolated; nr_cpu_ids: there is none.
  */
-static unsigned int pick(struct relay *relay, unsigned int from)
+unsigned int roe_relay_pick(unsigned int start, unsigned int from)
 {
 	const struct cpumask *near = cpumask_of_node(cpu_to_node(from));
 	const struct cpumask *may = housekeeping_cpumask(HK_TYPE_DOMAIN);
-	unsigned int cpu = relay->target, n;
+	unsigned int cpu;
 
-	for (n = 0; n < nr_cpu_ids; n++) {
-		if (cpu != from && cpu < nr_cpu_ids && cpu_online(cpu) &&
-		    cpumask_test_cpu(cpu, near) && cpumask_test_cpu(cpu, may)) {
-			relay->target = cpu;
+	for_each_cpu_wrap(cpu, near, start)
+		if (cpu != from && cpu_online(cpu) && cpumask_test_cpu(cpu, may))
 			return cpu;
-		}
-		cpu = cpu + 1 < nr_cpu_ids ? cpu + 1 : 0;
-	}
 	return nr_cpu_ids;
 }
+
+ROE_EXPORT_FOR_TEST(roe_relay_pick);
 
 static void ask(struct relay *relay, struct roe_qp *qp, unsigned int from)
 {
 	struct roe_relay_link *link = &qp->relay;
-	unsigned int cpu = pick(relay, from);
+	/* who was alone there the last time is asked again */
+	unsigned int cpu = roe_relay_pick(READ_ONCE(relay->target), from);
 
 	if (cpu >= nr_cpu_ids || atomic_read(&link->parting) ||
 	    cmpxchg(&link->state, ROE_RELAY_OFF, ROE_RELAY_ASKED) != ROE_RELAY_OFF)
 		return;
+	WRITE_ONCE(relay->target, cpu);
 	llist_add(&link->asked, &relay->asked);
 	/*
 	 * One that runs looks there itself: queueing its work would wake another worker on

@@ -37,6 +37,7 @@ struct roe_poster {
 bool roe_poster_streams(struct roe_poster *poster, u64 begin, u64 end);
 void roe_poster_learn(struct roe_poster *poster, u32 messages, u32 sweeps);
 
+unsigned int roe_relay_pick(unsigned int start, unsigned int from);
 bool roe_relay_has(struct roe_qp *qp);
 u32 roe_relay_news(struct roe_qp *qp);
 void roe_relay_notice(struct roe_qp *qp, u64 begin, u64 end);
