@@ -110,7 +110,8 @@ static bool message(struct holder *user, u8 opcode, u8 flags, u32 run)
 static void hold_unsignaled(struct kunit *test)
 {
 	static const u8 other[] = {
-		IB_WR_RDMA_READ, IB_WR_ATOMIC_CMP_AND_SWP, IB_WR_SEND_WITH_INV, IB_WR_LOCAL_INV,
+		IB_WR_ATOMIC_CMP_AND_SWP, IB_WR_ATOMIC_FETCH_AND_ADD,
+		IB_WR_SEND_WITH_INV, IB_WR_LOCAL_INV,
 	};
 	struct holder user;
 	u64 until;
@@ -124,6 +125,7 @@ static void hold_unsignaled(struct kunit *test)
 	/* the first one's clock counts */
 	user.ctx.now += 1000;
 	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_RDMA_WRITE, 0, 17));
+	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_RDMA_READ, 0, 17));
 	KUNIT_EXPECT_EQ(test, roe_timer_next(user.qp), until);
 	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_RDMA_WRITE, IB_SEND_SIGNALED, 18));
 	KUNIT_EXPECT_EQ(test, user.qp->hold.until, 0);
@@ -150,7 +152,7 @@ static void hold_list(struct kunit *test)
 	roe_sq_slot(sq, sq->prod)->flags = IB_SEND_SIGNALED;
 	sq->prod++;
 	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 17));
-	roe_sq_slot(sq, sq->prod++)->opcode = IB_WR_RDMA_READ;
+	roe_sq_slot(sq, sq->prod++)->opcode = IB_WR_ATOMIC_CMP_AND_SWP;
 	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 18));
 	roe_sq_slot(sq, sq->prod++)->opcode = IB_WR_SEND;
 	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_SEND, 0, 19));

@@ -8,11 +8,12 @@
  * WQE in, and a later one sends what has come together.
  *
  * Only messages wait whose end the process cannot be waiting for, because it has not
- * asked for a completion; the first that is signaled, or solicited, takes all of them
- * along. So does anything else that makes the QP run, as an ACK. What is left when
- * the process stops in the middle leaves by the clock. That is not worth repeating for
- * a process that goes on to wait for an answer: each time in vain doubles the number of
- * doorbells that are a stream, and it takes many good ones to halve it.
+ * asked for a completion: nor may it look at what a READ has brought before there is one.
+ * The first that is signaled, or solicited, takes all of them along. So does anything
+ * else that makes the QP run, as an ACK. What is left when the process stops in the middle
+ * leaves by the clock. That is not worth repeating for a process that goes on to wait for
+ * an answer: each time in vain doubles the number of doorbells that are a stream, and it
+ * takes many good ones to halve it.
  *
  * Contexts: doorbells of user QPs and their timer; qp->lock held, softirqs disabled.
  */
@@ -82,6 +83,7 @@ static bool waits_for_company(const struct roe_swqe *wqe)
 	case IB_WR_SEND_WITH_IMM:
 	case IB_WR_RDMA_WRITE:
 	case IB_WR_RDMA_WRITE_WITH_IMM:
+	case IB_WR_RDMA_READ:
 		return true;
 	default:
 		return false;
