@@ -1214,6 +1214,51 @@ static void error_dup_after_wrap(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
 }
 
+/* The payload of the response with @psn is @len times @byte. */
+static void expect_bytes(struct sim *sim, u32 psn, u8 byte, u32 len)
+{
+	struct sim_pkt *pkt = sim_take(sim);
+
+	KUNIT_ASSERT_NOT_NULL(sim->test, pkt);
+	KUNIT_EXPECT_EQ(sim->test, pkt->rx.p.psn, psn);
+	KUNIT_EXPECT_EQ(sim->test, pkt->rx.p.len, len);
+	KUNIT_EXPECT_NULL(sim->test, memchr_inv(pkt->data, byte, len));
+	sim_put(sim, pkt);
+}
+
+/*
+ * Two kept READs with one first PSN, 2^24 packets apart, answered again in one run: each
+ * from its own memory. Else a peer would read beyond the end of one of them.
+ */
+static void error_two_after_wrap(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_side *side = &sim->side[1];
+	struct roe_pkt first = a_read(sim, 0, 2 * SIM_MTU), part = a_read(sim, 1, SIM_MTU);
+	struct roe_pkt second = a_read(sim, 0, SIM_MTU), r;
+	struct roe_pkt p = { .opcode = ROE_OP_WRITE_ONLY, .psn = roe_psn_add(PSN0, 1) };
+
+	/* what lies at @dst for the one key is @src for the other */
+	memset(side->src, 1, SIM_REGION);
+	memset(side->dst, 2, SIM_REGION);
+	side->fast.state = ROE_MR_VALID;
+	side->fast.access = IB_ACCESS_REMOTE_READ;
+	side->fast.iova = (uintptr_t)side->dst;
+	second.va = side->fast.iova;
+	second.rkey = side->fast.key;
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &first, &r));
+	side->qp->resp.psn = PSN0;
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &second, &r));
+	forge(sim, 1, &p, &r);
+	while (next_pkt(sim, 0, &r))
+		;
+	sim_receive(sim, 1, &(struct roe_rx_pkt){ .p = part });
+	sim_receive(sim, 1, &(struct roe_rx_pkt){ .p = second });
+	sim_emit(sim, 1);
+	expect_bytes(sim, part.psn, 1, SIM_MTU);
+	expect_bytes(sim, second.psn, 1, SIM_MTU);
+}
+
 /* Once around with nothing but READs: their PSNs are not those of what was written before. */
 static void error_dup_after_reads(struct kunit *test)
 {
@@ -1599,6 +1644,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_too_many_flushes),
 	KUNIT_CASE(error_flushes_after_read),
 	KUNIT_CASE(error_dup_after_wrap),
+	KUNIT_CASE(error_two_after_wrap),
 	KUNIT_CASE(error_dup_after_reads),
 	KUNIT_CASE(error_nak_too_late),
 	KUNIT_CASE(error_lent),

@@ -344,7 +344,7 @@ struct roe_ctx {
 	u32	events;		/* bit per enum ib_event_type */
 	struct roe_mr *target;	/* of the WRITE in progress: proven, lasts */
 	struct roe_sge_memo source;	/* of the request being sent, by SQ index */
-	struct roe_sge_memo answer;	/* of the READ being answered, by PSN */
+	struct roe_sge_memo answer;	/* of the READ being answered, by slot: PSNs repeat */
 	struct roe_sge_memo brought;	/* by READ responses, to where, by SQ index */
 	struct roe_sge_memo received;	/* by the receive WQE, of one message only */
 };

@@ -1045,13 +1045,14 @@ static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
 				  const struct roe_rsrc *rs)
 {
 	struct roe_sge_memo *memo = &ctx->answer;
+	u32 slot = rs - qp->resp.rsrc;
 	struct roe_mr *mr;
 
-	if (memo->mr && memo->message == rs->first_psn)
+	if (memo->mr && memo->message == slot)
 		return memo->mr;
 	mr = roe_mr_get_remote(qp, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va, rs->len);
 	memo->mr = mr && roe_mr_lasts(mr) ? mr : NULL;
-	memo->message = rs->first_psn;
+	memo->message = slot;
 	return mr;
 }
 
