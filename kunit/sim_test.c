@@ -679,6 +679,23 @@ static void error_rnr_short_timeout(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
 }
 
+/*
+ * A peer that may not be asked again would not outlive the sequence NAK that ends the
+ * patience, but waits without a limit after an RNR NAK.
+ */
+static void error_rnr_no_retry(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_pkt p = { .opcode = ROE_OP_SEND_ONLY, .psn = PSN0, .ackreq = true };
+
+	qp->attr.min_rnr_timer = 0;
+	qp->attr.retry_cnt = 0;
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_AETH_RNR_NAK);
+	KUNIT_EXPECT_EQ(test, qp->resp.rnr_look, 0);
+}
+
 /* What comes while it waits may be taken, or be the end of the QP: no RNR NAK any more. */
 static void error_rnr_overtaken(struct kunit *test)
 {
@@ -1628,6 +1645,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr_doorbell),
 	KUNIT_CASE(error_rnr_short_timeout),
 	KUNIT_CASE(error_rnr_overtaken),
+	KUNIT_CASE(error_rnr_no_retry),
 	KUNIT_CASE(error_rnr_sparing),
 	KUNIT_CASE(error_rnr_progress),
 	KUNIT_CASE(error_rnr_local_drop),

@@ -570,8 +570,12 @@ static void owe_rnr_nak(struct roe_qp *qp)
 /* How long an RNR NAK may wait; 0: not at all. */
 static u64 rnr_patience(const struct roe_qp *qp)
 {
-	/* in other states the timer does not run */
-	if (qp->state != IB_QPS_RTS ||
+	/*
+	 * In other states the timer does not run. The sequence NAK that ends it counts against
+	 * retry_cnt, which as a rule both ends have from the same CM: with 0 it is the end of
+	 * a connection that an RNR NAK leaves alone.
+	 */
+	if (qp->state != IB_QPS_RTS || !qp->attr.retry_cnt ||
 	    roe_timer_rnr_ns(qp->attr.min_rnr_timer) < ROE_RNR_LONG_NS)
 		return 0;
 	if (!qp->timeout_ns)
