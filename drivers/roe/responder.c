@@ -298,14 +298,23 @@ static u64 execute_atomic(u64 *word, const struct roe_pkt *p)
 	return atomic64_fetch_add(p->swap_add, (atomic64_t *)word);
 }
 
+/* An MR whose iova is not aligned like its memory has no words for atomics. */
+static bool may_hold_word(const struct roe_mr *mr, u64 va)
+{
+	return mr->odp && IS_ALIGNED(va - mr->iova + mr->base, sizeof(u64));
+}
+
 /* A word to be changed; NULL: there is none, or after a miss. */
 static u64 *find_word(struct roe_qp *qp, struct roe_mr *mr, u64 va)
 {
-	if (!roe_mr_present(mr, va, sizeof(u64))) {
+	u64 *word = NULL;
+
+	if (roe_mr_present(mr, va, sizeof(u64)))
+		word = roe_mr_word(mr, va);
+	/* a page may also go between the two */
+	if (!word && may_hold_word(mr, va))
 		roe_fault_miss(qp, &qp->resp.fault, mr, va, sizeof(u64), true);
-		return NULL;
-	}
-	return roe_mr_word(mr, va);
+	return word;
 }
 
 /* Nothing can be done on a word that is not there, or not aligned. */
@@ -323,7 +332,6 @@ static struct verdict atomic_on(struct roe_qp *qp, struct roe_mr *mr, const stru
 	struct roe_rsrc *rs;
 	u64 *word;
 
-	/* an MR whose iova is not aligned like its memory cannot hold atomics */
 	word = find_word(qp, mr, p->va);
 	if (!word)
 		return no_word(mr);
@@ -1125,7 +1133,7 @@ static bool emit_read_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsr
 	unsigned int n;
 	u64 va;
 
-	if (!memo->mr || memo->message != rs->first_psn || rs->cur_psn == rs->start_psn ||
+	if (!memo->mr || memo->message != rs - qp->resp.rsrc || rs->cur_psn == rs->start_psn ||
 	    left < 2 || rs->again || !roe_txb_lends(txb))
 		return false;
 	va = rs->va + ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
