@@ -140,13 +140,12 @@ static void post_up_to(struct roe_ring *ring, u32 index)
 	WRITE_ONCE(ring->buf->producer_index, index & ring->mask);
 }
 
-/* A process posts as fast as it is served: each look finds news until the ring is empty. */
-static void laps(struct kunit *test)
+/* A QP with nothing but a ring of a process. */
+static struct roe_qp *ring_qp(struct kunit *test)
 {
 	struct roe_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
 	struct roe_ring *ring = roe_ring_create(7, sizeof(struct rxe_send_wqe) + 64, NULL, NULL);
 	struct roe_sq *sq;
-	u32 i;
 
 	KUNIT_ASSERT_NOT_NULL(test, qp);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(ring));
@@ -157,6 +156,17 @@ static void laps(struct kunit *test)
 	sq->log2 = order_base_2(sizeof(struct roe_swqe) + 64);
 	sq->slots = kunit_kzalloc(test, (sq->mask + 1) << sq->log2, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, sq->slots);
+	return qp;
+}
+
+/* A process posts as fast as it is served: each look finds news until the ring is empty. */
+static void laps(struct kunit *test)
+{
+	struct roe_qp *qp = ring_qp(test);
+	struct roe_sq *sq = &qp->sq;
+	struct roe_ring *ring = sq->ring;
+	u32 i;
+
 	for (i = 0; i < 3 * ring->mask; i++) {
 		u32 seen = i & ring->mask;
 
@@ -182,6 +192,24 @@ static void laps(struct kunit *test)
 		roe_ring_release(ring, 1);
 		sq->cons = sq->prod;
 	}
+	roe_ring_destroy(ring);
+}
+
+/* An index that was set back is news once, or a relay would look for ever. */
+static void set_back(struct kunit *test)
+{
+	struct roe_qp *qp = ring_qp(test);
+	struct roe_ring *ring = qp->sq.ring;
+
+	post_up_to(ring, 3);
+	KUNIT_EXPECT_EQ(test, roe_relay_news(qp), 3);
+	roe_wqe_pull(qp);
+	post_up_to(ring, 2);
+	roe_relay_news(qp);
+	roe_wqe_pull(qp);
+	roe_relay_news(qp);
+	roe_wqe_pull(qp);
+	KUNIT_EXPECT_EQ(test, roe_relay_news(qp), 0);
 	roe_ring_destroy(ring);
 }
 
@@ -213,6 +241,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(disturbed),
 	KUNIT_CASE(forgets),
 	KUNIT_CASE(laps),
+	KUNIT_CASE(set_back),
 	KUNIT_CASE(picks),
 	{}
 };

@@ -315,11 +315,17 @@ u32 roe_relay_news(struct roe_qp *qp)
 	u32 pulled = smp_load_acquire(&qp->sq.pulled);
 	u32 posted = roe_ring_posted(qp->sq.ring);
 	u32 n = (posted - qp->relay.seen) & qp->sq.ring->mask;
+	u32 prod = READ_ONCE(qp->sq.prod);
 
 	qp->relay.seen = posted;
-	/* a whole lap: the last look brought more than it had seen, and that is done already */
-	if (!n && posted != pulled)
+	/*
+	 * A whole lap: the last look brought more than it had seen, and that is done already.
+	 * If nothing was brought since the last lap, the process has set its index back.
+	 */
+	if (!n && posted != pulled && prod != qp->relay.lap) {
+		qp->relay.lap = prod;
 		return qp->sq.ring->mask + 1;
+	}
 	return n;
 }
 

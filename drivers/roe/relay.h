@@ -24,6 +24,7 @@ struct roe_relay_link {
 	struct llist_node	asked;
 	struct list_head	node;	/* from here on of the relay's work alone */
 	u32			seen;	/* ring index up to which it has looked */
+	u32			lap;	/* sq.prod when a whole lap was seen last */
 };
 
 /* What is known of the process that posts on a CPU. Racy: a wrong guess costs little. */
