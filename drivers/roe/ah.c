@@ -12,6 +12,8 @@
 #include <uapi/rdma/rdma_user_rxe.h>
 #include "ah.h"
 
+#define SL_MAX		15	/* IBTA: 4 bits */
+
 /*
  * The UDP source port, by which switches and receivers tell flows apart: from the
  * flow label, or else one for each peer of a PD, so that all handles to the same
@@ -39,10 +41,11 @@ static void set_av(struct roe_av *av, const struct ib_pd *pd, const struct rdma_
 	av->v6 = !ipv6_addr_v4mapped(&av->daddr);
 	av->tclass = grh->traffic_class;
 	av->hop_limit = grh->hop_limit ?: IPV6_DEFAULT_HOPLIMIT;
-	av->flow_label = grh->flow_label;
+	/* 20 bits: what lies above them in the header is not the user's to set */
+	av->flow_label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
 	av->sgid_attr = grh->sgid_attr;
 	roe_av_bind(av, attr);
-	av->sport = htons(source_port(av, pd, grh->flow_label));
+	av->sport = htons(source_port(av, pd, av->flow_label));
 }
 
 /* Kernel users create handles in any context, hence irqsave. */
@@ -110,14 +113,15 @@ static struct roe_ah_entry *alloc_entry(const struct ib_pd *pd, const struct rdm
  * @dev: device
  * @attr: of an AH or a QP
  *
- * Return: whether it is RoCEv2 on our port, with one IP version at both ends.
+ * Return: whether it is RoCEv2 on our port, with one IP version at both ends, and a
+ * service level of 4 bits.
  */
 bool roe_ah_usable(const struct roe_dev *dev, const struct rdma_ah_attr *attr)
 {
 	const struct ib_global_route *grh = &attr->grh;
 
 	if (attr->type != RDMA_AH_ATTR_TYPE_ROCE || !(rdma_ah_get_ah_flags(attr) & IB_AH_GRH) ||
-	    rdma_ah_get_port_num(attr) != 1 || !grh->sgid_attr ||
+	    rdma_ah_get_port_num(attr) != 1 || rdma_ah_get_sl(attr) > SL_MAX || !grh->sgid_attr ||
 	    grh->sgid_attr->gid_type != IB_GID_TYPE_ROCE_UDP_ENCAP ||
 	    !roe_av_gid_ok(dev, grh->sgid_attr))
 		return false;

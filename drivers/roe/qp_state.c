@@ -89,10 +89,10 @@ static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qp
 	av->v6 = !ipv6_addr_v4mapped(&av->daddr);
 	av->tclass = traffic_class(qp, grh->traffic_class);
 	av->hop_limit = grh->hop_limit ?: 64;
-	av->flow_label = grh->flow_label;
+	av->flow_label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
 	av->sgid_attr = grh->sgid_attr;
 	roe_av_bind(av, ah);
-	av->sport = htons(rdma_get_udp_sport(grh->flow_label, qp->qpn, dest_qpn));
+	av->sport = htons(rdma_get_udp_sport(av->flow_label, qp->qpn, dest_qpn));
 }
 
 /* Everything that a transition or a plain modify may set; qp->lock held. */

@@ -71,10 +71,9 @@ static void qp_new(struct rt_qp *q, struct rt_dev *dev, struct ibv_comp_channel 
 		rt_die("create UD QP: %s", strerror(errno));
 }
 
-static struct ibv_ah *ah_to(struct rt_dev *dev, struct ibv_pd *pd, int sgid_index,
-			    const union ibv_gid *dgid)
+static struct ibv_ah_attr attr_to(int sgid_index, const union ibv_gid *dgid)
 {
-	struct ibv_ah_attr a = {
+	return (struct ibv_ah_attr){
 		.is_global = 1,
 		.port_num = RT_PORT,
 		.grh = {
@@ -82,9 +81,15 @@ static struct ibv_ah *ah_to(struct rt_dev *dev, struct ibv_pd *pd, int sgid_inde
 			.sgid_index = sgid_index,
 			.hop_limit = 33,	/* the core has its own */
 			.traffic_class = 0x48,
-			.flow_label = 0x54321,
+			.flow_label = 0xfff54321,	/* of which 20 bits are one */
 		},
 	};
+}
+
+static struct ibv_ah *ah_to(struct rt_dev *dev, struct ibv_pd *pd, int sgid_index,
+			    const union ibv_gid *dgid)
+{
+	struct ibv_ah_attr a = attr_to(sgid_index, dgid);
 	struct ibv_ah *ah = ibv_create_ah(pd, &a);
 
 	if (!ah)
@@ -581,6 +586,7 @@ static void test_handle_errors(void)
 	struct ibv_pd *pd = ibv_alloc_pd(rt_dev_a()->ctx);
 	struct ibv_sge sge;
 	struct ibv_ah *other, *gone, *kept;
+	struct ibv_ah_attr attr;
 	struct fake_ah fake;
 	struct ep a, b;
 	int num[5], i;
@@ -588,6 +594,10 @@ static void test_handle_errors(void)
 
 	eps(&a, &b);
 	sge = sge_of(&a.q, &src, 0, 8);
+	attr = attr_to(a.q.dev->gid_index, &b.q.dev->gid);
+	attr.sl = 16;
+	rt_ok(RT_CHECK(!ibv_create_ah(pd, &attr)) && RT_EQ(errno, EINVAL),
+	      "a service level of 5 bits is EINVAL");
 	other = ah_to(a.q.dev, pd, a.q.dev->gid_index, &b.q.dev->gid);
 	gone = ah_to(a.q.dev, a.q.dev->pd, a.q.dev->gid_index, &b.q.dev->gid);
 	kept = ah_to(a.q.dev, a.q.dev->pd, a.q.dev->gid_index, &b.q.dev->gid);

@@ -126,7 +126,8 @@ topo_or_die topo
 export RT_TCLASS=0x6a
 check "IPv4: TOS of the address vector" \
 	captured "udp port 4791" "tos 0x6a.*DF" stream roe0 10.0.0.1 roe1 10.0.0.2 5
-export RT_TCLASS=0x29 RT_FLOW=0x12345
+# of a flow label only 20 bits are one: the others are not for the rest of the header
+export RT_TCLASS=0x29 RT_FLOW=0xfff12345
 check "IPv6: traffic class and flow label" \
 	captured "udp port 4791" "class 0x29, flowlabel 0x12345" \
 	stream roe0 fd00:a::1 roe1 fd00:a::2 5
