@@ -52,60 +52,87 @@ suite_of() {
 	esac
 }
 
-# as_root COMMAND... - runs it as root; asks once before sudo is used.
-as_root() {
-	if [ "$(id -u)" = 0 ]; then
-		"$@"
-		return
-	fi
+# ask_root COMMAND... - as a plain user, asks once before sudo is used.
+ask_root() {
+	[ "$(id -u)" != 0 ] || return 0
 	command -v sudo >/dev/null || die "need root for: $* (and there is no sudo)"
 	if [ -z "${ROE_SUDO_OK:-}" ]; then
-		[ -t 0 ] || die "need root for: $*"
+		[ -t 0 ] || die "need root for: $* (ROE_SUDO_OK=1 lets this use sudo)"
 		local a
-		read -r -p "roe: run 'sudo $*'? [y/N] " a
+		read -r -p "roe: run 'sudo $*'? [y/N] " a || :
 		[ "$a" = y ] || [ "$a" = Y ] || die "not run: $*"
 		export ROE_SUDO_OK=1
 	fi
-	sudo "$@"
+}
+
+# as_root COMMAND... - runs it as root; asks once before sudo is used.
+as_root() {
+	ask_root "$@"
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
 _installed() {
 	dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
 }
 
-# need PACKAGE... - installs what is missing; silent when nothing is.
+# need PACKAGE[=VERSION]... - installs what is missing; silent when nothing is.
 need() {
 	local p missing=()
 	for p in "$@"; do
-		_installed "$p" || missing+=("$p")
+		_installed "${p%%=*}" || missing+=("$p")
 	done
 	[ ${#missing[@]} = 0 ] && return
 	say "installing Debian packages: ${missing[*]}"
+	ask_root apt-get install "${missing[@]}"
 	apt_lists
+	_apt_install "${missing[@]}" && return
+	# Old lists have versions that the mirror has not.
+	apt_update
+	_apt_install "${missing[@]}" && return
+	cat "$_roe_apt_log" >&2
+	die "could not install ${missing[*]}"
+}
+
+_apt_install() {
+	_roe_apt_log=$(mktemp)
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
 		-o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 \
-		install --no-install-recommends "${missing[@]}" >&2 ||
-		die "could not install ${missing[*]}"
+		install --no-install-recommends "$@" >"$_roe_apt_log" 2>&1 || return
+	rm -f "$_roe_apt_log"
 }
 
 # need_headers RELEASE - headers of a kernel that is installed here, and what builds with them
 need_headers() {
 	apt_lists
-	apt-cache show "linux-headers-$1" >/dev/null 2>&1 ||
-		die "no kernel headers of $1, and no Debian package of them: say KDIR=..."
+	if ! apt-cache show "linux-headers-$1" >/dev/null 2>&1; then
+		apt_update
+		apt-cache show "linux-headers-$1" >/dev/null 2>&1 ||
+			die "Debian has no headers of kernel $1 (any more): boot a newer kernel, or say KDIR=..."
+	fi
 	need "linux-headers-$1" gcc
 }
 
-# need_machines - what it takes to make kernels, images and modules
-need_machines() {
-	need linux-source-6.12 gcc libc6-dev make flex bison bc libelf-dev libssl-dev xz-utils zstd \
-		busybox-static cpio kmod e2fsprogs mmdebstrap uidmap debian-archive-keyring \
-		rsync libibverbs-dev binutils pahole
+# machine_needs KERNEL... - prints the packages that it takes to make and run machines with
+# these kernels, and modules for them. One list: a plain user is asked once.
+machine_needs() {
+	echo qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils zstd \
+		mmdebstrap uidmap debian-archive-keyring \
+		gcc libc6-dev binutils make rsync libibverbs-dev pahole
+	case " $* " in
+	*" debug "*) echo linux-source-6.12 flex bison bc libelf-dev libssl-dev ;;
+	esac
 }
 
-# need_lint - what scripts/lint uses
-need_lint() {
-	need linux-source-6.12 perl xz-utils sparse shellcheck gcc-aarch64-linux-gnu rsync pahole
+# need_machines KERNEL... - installs them
+need_machines() {
+	local p
+	mapfile -t p < <(machine_needs "$@" | tr -s ' ' '\n')
+	need "${p[@]}"
+}
+
+# lint_needs - what scripts/lint uses, besides
+lint_needs() {
+	echo linux-source-6.12 perl xz-utils sparse shellcheck gcc-aarch64-linux-gnu rsync pahole
 }
 
 # apt_lists - makes sure that apt knows of the packages at all.
@@ -113,6 +140,13 @@ apt_lists() {
 	[ -n "${_roe_apt_lists:-}" ] && return
 	_roe_apt_lists=1
 	apt-cache show busybox-static linux-source-6.12 >/dev/null 2>&1 && return
+	apt_update
+}
+
+# apt_update - at most once
+apt_update() {
+	[ -z "${_roe_apt_updated:-}" ] || return 0
+	_roe_apt_updated=1
 	say "updating apt's package lists"
 	as_root apt-get -qq -o DPkg::Lock::Timeout=600 update >&2 || die "apt-get update failed"
 }
@@ -123,7 +157,7 @@ fetch_debs() {
 	local dir=$1 tmp
 	shift
 	tmp=$(mktemp -d)
-	(cd "$tmp" && apt-get -qq download "$@") >&2 || die "could not download $*"
+	(cd "$tmp" && apt-get -qq -o APT::Sandbox::User=root download "$@") >&2 || die "could not download $*"
 	for d in "$tmp"/*.deb; do
 		dpkg-deb -x "$d" "$dir" || die "could not unpack $d"
 	done
@@ -229,7 +263,7 @@ tsc_build() {
 # need_qemu - prints the emulator to use: $ROE_QEMU, or a new one, whose machines start
 # processes in half the time of QEMU 7.2's, or if there is none to be had the installed one
 need_qemu() {
-	need qemu-system-x86 busybox-static cpio kmod e2fsprogs
+	need qemu-system-x86
 	if [ -n "${ROE_QEMU:-}" ]; then
 		echo "$ROE_QEMU"
 	else
@@ -255,7 +289,8 @@ qemu_backports() {
 	mkdir -p "$dir"/apt/lists/partial "$dir"/apt/cache/archives/partial "$dir/root"
 	printf 'deb %s %s main\n' "$ROE_MIRROR" bookworm "$ROE_MIRROR" bookworm-backports >"$dir/apt/sources.list"
 	apt=(apt-get -qq -o "Dir::Etc::sourcelist=$dir/apt/sources.list" -o Dir::Etc::sourceparts=/nonexistent
-		-o "Dir::State::lists=$dir/apt/lists" -o "Dir::Cache=$dir/apt/cache" -o Debug::NoLocking=1)
+		-o "Dir::State::lists=$dir/apt/lists" -o "Dir::Cache=$dir/apt/cache" -o Debug::NoLocking=1
+		-o APT::Sandbox::User=root)
 	"${apt[@]}" update
 	"${apt[@]}" -y --no-install-recommends --download-only -t bookworm-backports install qemu-system-x86
 	for d in "$dir"/apt/cache/archives/*.deb; do dpkg-deb -x "$d" "$dir/root"; done
