@@ -21,16 +21,13 @@ build-needs:
 	@command -v gcc >/dev/null || { $(LIB); need gcc; }
 
 install: modules
-	@$(LIB); as_root $(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_DIR=updates modules_install
-	@echo "roe: installed; load it with: modprobe roe"
+	@scripts/install module $(KDIR)
 
 dkms-install: | build-needs
-	@$(LIB); need dkms rsync
-	@$(LIB); as_root sh -ec 'mkdir -p /usr/src/roe-$(VERSION); \
-		rsync -a --delete --exclude="*.o" --exclude="*.ko" --exclude=".*.cmd" --exclude="*.mod*" \
-			Makefile Kbuild dkms.conf drivers include LICENSES $(wildcard kunit) /usr/src/roe-$(VERSION)/; \
-		dkms build --force roe/$(VERSION); \
-		dkms install --force roe/$(VERSION)'
+	@scripts/install dkms $(KDIR)
+
+uninstall:
+	@scripts/install remove
 
 demo:
 	@scripts/demo $(KERNEL)
@@ -74,7 +71,8 @@ help:
 	@echo
 	@echo "  make                  build roe.ko for the running kernel, or for KDIR=..."
 	@echo "  make install          install it for that kernel"
-	@echo "  make dkms-install     install it for every kernel to come (DKMS)"
+	@echo "  make dkms-install     install it for that kernel and every one to come (DKMS)"
+	@echo "  make uninstall        remove what these two installed"
 	@echo
 	@echo "In virtual machines, without touching this host (KERNEL=6.1, 6.12, 7.2 or debug):"
 	@echo "  make demo             see the stock ibv_rc_pingpong run over roe"
@@ -95,4 +93,4 @@ help:
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := modules
-.PHONY: modules build-needs install dkms-install demo check native kunit test-vm wire bench bench-native shell lint clean clean-all help
+.PHONY: modules build-needs install dkms-install uninstall demo check native kunit test-vm wire bench bench-native shell lint clean clean-all help
