@@ -44,6 +44,17 @@ need_kernel() {
 	is_kernel "${1:-}" || die "unknown kernel '${1:-}': one of $ROE_KERNELS"
 }
 
+# need_tests COMMAND... - where it is run-tests, are there tests of these names?
+need_tests() {
+	local t d=$ROE_TOP/userspace-tests/tests
+	[ "${1:-}" = run-tests ] || return 0
+	shift
+	for t in "$@"; do
+		[ -x "$d/$t" ] || [ -x "$d/$t.sh" ] || [ -x "$d/$t.test" ] ||
+			die "no test '$t' in userspace-tests/tests"
+	done
+}
+
 # Which root image a kernel runs on.
 suite_of() {
 	case $1 in
