@@ -55,6 +55,12 @@ need_tests() {
 	done
 }
 
+# stop_all_on_int - for a script with jobs in the background, which have SIGINT ignored: ^C
+# ends them, too. (It has gone to the whole process group, so nobody else is in there.)
+stop_all_on_int() {
+	trap 'trap "" INT TERM; warn interrupted; kill 0; wait; trap - INT; kill -INT $$' INT
+}
+
 # Which root image a kernel runs on.
 suite_of() {
 	case $1 in
