@@ -180,7 +180,8 @@ static struct net_device *get_netdev(struct ib_device *ibdev, u32 port)
 {
 	struct net_device *ndev = roe_dev(ibdev)->ndev;
 
-	if (port != 1 || READ_ONCE(ndev->reg_state) != NETREG_REGISTERED)
+	/* No READ_ONCE(): a bit-field in 6.1 until 6.1.176 at least. */
+	if (port != 1 || ndev->reg_state != NETREG_REGISTERED)
 		return NULL;
 	dev_hold(ndev);
 	return ndev;
