@@ -62,10 +62,7 @@ qperf_group()
 
 # --- UCX ---
 
-# What Open MPI came with, as trixie's, takes its two processes from it where standard input
-# is no terminal, but for this option, which others do not know.
-alone=
-if ldd "$(command -v ucx_perftest)" 2>/dev/null | grep -q libmpi; then alone="-P 0"; fi
+alone=$(ucx_alone)
 
 # ucx TEXT SERVER-DEVICE CLIENT-DEVICE TLS - the tests of $TMP/batch through the
 # whole stack

@@ -430,6 +430,13 @@ pair_run()
 	return 1
 }
 
+# ucx_alone - what came with Open MPI, as trixie's ucx_perftest, takes its two processes
+# from it where standard input is no terminal, but for an option that others do not know
+ucx_alone()
+{
+	if ldd "$(command -v ucx_perftest)" 2>/dev/null | grep -q libmpi; then echo "-P 0"; fi
+}
+
 cleanup()
 {
 	local x
