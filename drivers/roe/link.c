@@ -7,7 +7,8 @@
  * registration on. Devices may also be unregistered by others (rdma link del,
  * rdma_rxe's exit; abi.md 22.4): those stay in the list, marked dead, until
  * end_devices() has passed through ib_unregister_device(), whose mutex is the
- * only way to know that dealloc_driver, module text of ours, has returned.
+ * only way to know that dealloc_driver, module text of ours, has returned. So do
+ * those that end_devices() itself is at work on: several may have to wait for one.
  *
  * Locks: RTNL, then link_lock. Nobody unregisters under link_lock, since
  * dealloc_driver takes it.
@@ -111,8 +112,8 @@ unlock:
 }
 
 /**
- * roe_link_del() - take back roe_link_add() of a device that never registered
- * @dev: device, entered or not
+ * roe_link_del() - take back roe_link_add()
+ * @dev: device, entered or not, that never registered or is unregistered
  */
 void roe_link_del(struct roe_dev *dev)
 {
@@ -184,7 +185,7 @@ void roe_link_dead(struct roe_dev *dev)
 	mutex_unlock(&link_lock);
 }
 
-/* Takes one device out of the list, and its reference over. */
+/* One device, with a reference. It stays in the list: others that it concerns wait, too. */
 static struct roe_dev *pick(bool (*match)(const struct roe_dev *, const struct net *),
 			    const struct net *net)
 {
@@ -193,7 +194,7 @@ static struct roe_dev *pick(bool (*match)(const struct roe_dev *, const struct n
 	mutex_lock(&link_lock);
 	list_for_each_entry(dev, &devices, link) {
 		if (match(dev, net)) {
-			list_del_init(&dev->link);
+			get_device(&dev->ib.dev);
 			mutex_unlock(&link_lock);
 			return dev;
 		}
@@ -210,6 +211,7 @@ static void end_devices(bool (*match)(const struct roe_dev *, const struct net *
 
 	while ((dev = pick(match, net))) {
 		ib_unregister_device(&dev->ib);
+		roe_link_del(dev);
 		put_device(&dev->ib.dev);
 	}
 }

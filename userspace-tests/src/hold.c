@@ -2,18 +2,30 @@
 /*
  * hold - keep a device open with a QP, CQ and MR, and tell what happens to it.
  *
- * usage: hold [-d DEV] [-g GID] [-t SECONDS]
+ * usage: hold [-d DEV] [-g GID] [-t SECONDS] [stuck]
  *
  * Prints "ready" once two RTS QPs, CQs and an MR are there, then one line
  * "event NAME" per asynchronous event. Ends after SECONDS (default 10), or when
  * the device is gone: then prints "gone" and tries every verb on the remains,
  * which must fail without harm. With -t 0 it ends at once.
  *
+ * stuck: prints "ready" once it is in the middle of a verb, which it leaves when the
+ * standard input ends: so long nobody can take the device away.
+ *
  * Exit code: 0 all objects destroyed or device gone, 2 could not run.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <linux/userfaultfd.h>
 #include "rt.h"
+
+#define PAGE	4096ul
 
 static volatile sig_atomic_t stop;
 
@@ -43,6 +55,42 @@ static void poke(struct rt_pair *p, struct rt_buf *b)
 	       strerror(errno));
 }
 
+static void *reg(void *page)
+{
+	ibv_reg_mr(rt_dev_a()->pd, page, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	return NULL;
+}
+
+/* Registers a page that does not come. */
+static int stuck(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = {
+		.range.len = PAGE, .mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int fd = syscall(__NR_userfaultfd, O_CLOEXEC);
+	void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffd_msg msg;
+	pthread_t thread;
+	char c;
+
+	range.range.start = (uintptr_t)page;
+	if (fd < 0 || page == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) ||
+	    ioctl(fd, UFFDIO_REGISTER, &range))
+		rt_die("userfaultfd: %s", strerror(errno));
+	rt_dev_a();
+	if (pthread_create(&thread, NULL, reg, page) ||
+	    read(fd, &msg, sizeof(msg)) != sizeof(msg))
+		rt_die("no fault: %s", strerror(errno));
+	printf("ready\n");
+	while (read(STDIN_FILENO, &c, 1) > 0)
+		;
+	close(fd);
+	pthread_join(thread, NULL);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_term };
@@ -54,10 +102,12 @@ int main(int argc, char **argv)
 	uint64_t end;
 
 	rt_parse(argc, argv);
+	setlinebuf(stdout);
+	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "stuck"))
+		return stuck();
 	sigaction(SIGTERM, &sa, NULL);
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
 	buf = rt_buf(rt_dev_a(), 1 << 20, RT_ACCESS_ALL);
-	setlinebuf(stdout);
 	printf("ready\n");
 	end = rt_now_ms() + 1000ull * rt_args.seconds;
 	pfd.fd = rt_dev_a()->ctx->async_fd;
