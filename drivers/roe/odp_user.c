@@ -96,16 +96,21 @@ void roe_odp_put(struct roe_odp *odp)
 
 /* --- pages come --- */
 
-/* Pages from @first on, of at most @n that are mapped now. */
+/*
+ * Pages from @first on, of at most @n that are mapped now. To GUP an address with a tag
+ * (arm64, LAM) is that of the same page as without, but the notifier only speaks of
+ * addresses without: invalidate() would not find the page. Mappings have none, either.
+ */
 static long get_pages(struct mm_struct *mm, unsigned long first, unsigned long n,
 		      unsigned int gup_flags, struct page **pages)
 {
+	unsigned long addr = first << PAGE_SHIFT;
 	int locked = 1;
-	long got;
+	long got = 0;
 
 	mmap_read_lock(mm);
-	got = roe_compat_get_user_pages_remote(mm, first << PAGE_SHIFT, n, gup_flags, pages,
-					       &locked);
+	if (vma_lookup(mm, addr))
+		got = roe_compat_get_user_pages_remote(mm, addr, n, gup_flags, pages, &locked);
 	if (locked)
 		mmap_read_unlock(mm);
 	return got ?: -EFAULT;

@@ -569,6 +569,26 @@ static void test_prefetch(void)
 
 /* ---- special memory ---- */
 
+/* The same memory to an arm64 processor, but not the address that it is mapped at. */
+static void test_tagged(void)
+{
+	struct rt_buf plain = rt_buf(rt_dev_a(), PAGE, RT_ACCESS_ALL);
+	struct rt_buf tagged = reg(rt_dev_a(), (void *)((uintptr_t)plain.p | 1ul << 60), PAGE,
+				   ODP);
+	struct ibv_sge sge = sge_of(&tagged, 0, PAGE);
+	struct rt_pair p;
+	bool ok;
+
+	rt_pair_create(&p, rt_dev_a(), rt_dev_a(), &rt_defaults);
+	ok = RT_EQ(rt_advise(rt_dev_a()->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH,
+			     IB_UVERBS_ADVISE_MR_FLAG_FLUSH, &sge, 1), EFAULT) &&
+	     RT_EQ(one(&p.a, IBV_WR_SEND, &tagged, NULL, 0, PAGE), IBV_WC_LOC_PROT_ERR);
+	rt_ok(ok, "no page at an address with a tag");
+	rt_pair_destroy(&p);
+	ibv_dereg_mr(tagged.mr);
+	rt_buf_free(&plain);
+}
+
 /* The whole address space as one region. */
 static void test_implicit(void)
 {
@@ -1112,6 +1132,7 @@ int main(int argc, char **argv)
 	test_window();
 	test_churn();
 	test_prefetch();
+	test_tagged();
 	test_implicit();
 	test_huge();
 	test_secret();
