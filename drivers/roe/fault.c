@@ -10,11 +10,11 @@
  * the workers.
  *
  * Nor does one process wait for pages of another: what needs nothing but memory is
- * brought by workers that never wait, and of what has to come from elsewhere only a
- * few requests of each process are with the workers who may. As long as one is the
- * module is in use: its text cannot go before a page has come that may never come, and
- * rmmod is to say so, not to wait. The works that put the last reference end in
- * roe_fault_exit() at the latest.
+ * brought by workers that never wait, and of what has to come from elsewhere, or is
+ * asked for ahead, only a few works of each process are with the workers who may. As
+ * long as one is the module is in use: its text cannot go before a page has come that
+ * may never come, and rmmod is to say so, not to wait. The works that put the last
+ * reference end in roe_fault_exit() at the latest.
  */
 #include <linux/hashtable.h>
 #include <linux/mm.h>
@@ -32,18 +32,22 @@ static struct workqueue_struct *slow_wq;	/* pages that are not in memory */
 static struct workqueue_struct *ahead_wq;	/* what nobody waits for */
 static struct workqueue_struct *verb_wq;	/* what a verb waits for */
 
-/* Workers that may wait: of all processes, and of one. */
+/*
+ * Workers that may wait, of each queue: of all processes, and of one. It may ask for as
+ * much as it likes, and for pages that never come.
+ */
 #define SLOW_MAX	512
 #define SLOW_EACH	16
 
-/* A process may ask for as much as it likes ahead, and of pages that never come. */
-#define AHEAD_MAX	16
-
-/* Whose pages do not come at once; as long as there is a request. Holds the module. */
-struct process {
+/*
+ * Whose pages do not come at once, or are asked for ahead; as long as there is a work in
+ * that queue. Holds the module.
+ */
+struct roe_fault_process {
 	struct hlist_node	entry;
-	struct mm_struct	*mm;		/* only compared */
-	unsigned int		working;	/* requests with workers */
+	const struct mm_struct	*mm;		/* only compared */
+	struct workqueue_struct	*wq;
+	unsigned int		working;	/* works with workers */
 	struct list_head	waiting;	/* ... and others */
 };
 
@@ -55,10 +59,8 @@ static DEFINE_HASHTABLE(by_qp, 8);
 static DEFINE_HASHTABLE(by_odp, 8);
 
 struct request {
-	struct work_struct	work;
-	struct process		*process;	/* of slow_wq */
-	struct list_head	entry;		/* in process->waiting */
-	struct hlist_node	qp_entry, odp_entry;	/* ... and here */
+	struct roe_turn		turn;		/* in slow_wq */
+	struct hlist_node	qp_entry, odp_entry;	/* while it waits for that */
 	struct roe_odp		*odp;
 	u64			addr, len;
 	bool			write;
@@ -76,7 +78,7 @@ int roe_fault_init(void)
 	slow_wq = alloc_workqueue("roe_slow", WQ_UNBOUND, SLOW_MAX);
 	if (!slow_wq)
 		goto err_slow;
-	ahead_wq = alloc_workqueue("roe_ahead", WQ_UNBOUND, AHEAD_MAX);
+	ahead_wq = alloc_workqueue("roe_ahead", WQ_UNBOUND, SLOW_MAX);
 	if (!ahead_wq)
 		goto err_ahead;
 	verb_wq = alloc_workqueue("roe_verb", WQ_UNBOUND, SLOW_MAX);
@@ -99,29 +101,6 @@ void roe_fault_exit(void)
 	destroy_workqueue(ahead_wq);
 	destroy_workqueue(fault_wq);
 	destroy_workqueue(slow_wq);
-}
-
-/**
- * roe_fault_ahead - have pages brought that no QP waits for
- * @work: runs in process context; the last thing it does is roe_fault_ahead_done()
- * @waits: a verb does; otherwise it runs with few others at a time
- *
- * Return: false: the module is on its way out.
- */
-bool roe_fault_ahead(struct work_struct *work, bool waits)
-{
-	if (!try_module_get(THIS_MODULE))
-		return false;
-	queue_work(waits ? verb_wq : ahead_wq, work);
-	return true;
-}
-
-/**
- * roe_fault_ahead_done - such a work ends
- */
-void roe_fault_ahead_done(void)
-{
-	module_put(THIS_MODULE);
 }
 
 /**
@@ -173,36 +152,72 @@ static void finish(struct request *r, long n)
 	kfree(r);
 }
 
-static struct process *find(const struct mm_struct *mm)
+static struct roe_fault_process *find(const struct mm_struct *mm,
+				      const struct workqueue_struct *wq)
 {
-	struct process *p;
+	struct roe_fault_process *p;
 
 	lockdep_assert_held(&processes_lock);
 	hash_for_each_possible(processes, p, entry, (unsigned long)mm)
-		if (p->mm == mm)
+		if (p->mm == mm && p->wq == wq)
 			return p;
 	return NULL;
 }
 
-static void dequeue(struct request *r)
+static void dequeue(struct roe_turn *turn)
 {
+	struct request *r;
+
 	lockdep_assert_held(&processes_lock);
-	list_del(&r->entry);
+	list_del(&turn->entry);
+	if (turn->process->wq != slow_wq)
+		return;
+	r = container_of(turn, struct request, turn);
 	hash_del(&r->qp_entry);
 	hash_del(&r->odp_entry);
 }
 
-/* A worker is free: the next one of the same process. */
-static void next(struct process *p)
+/*
+ * To a worker, or to wait for one. @fresh: becomes the process if there is none yet, and
+ * is NULL then. Returns false if the module is on its way out.
+ */
+static bool take_turn(struct roe_turn *turn, const struct mm_struct *mm,
+		      struct workqueue_struct *wq, struct roe_fault_process **fresh)
 {
-	struct request *r;
+	struct roe_fault_process *p = find(mm, wq);
+
+	if (!p) {
+		if (!try_module_get(THIS_MODULE))
+			return false;
+		p = *fresh;
+		*fresh = NULL;
+		p->mm = mm;
+		p->wq = wq;
+		INIT_LIST_HEAD(&p->waiting);
+		hash_add(processes, &p->entry, (unsigned long)mm);
+	}
+	turn->process = p;
+	INIT_LIST_HEAD(&turn->entry);
+	if (p->working < SLOW_EACH) {
+		p->working++;
+		queue_work(wq, &turn->work);
+	} else {
+		list_add_tail(&turn->entry, &p->waiting);
+	}
+	return true;
+}
+
+/* A worker is free: the next one of the same process. */
+static void next(struct roe_fault_process *p)
+{
+	struct roe_turn *turn;
 	bool last = false;
 
 	spin_lock(&processes_lock);
-	r = list_first_entry_or_null(&p->waiting, struct request, entry);
-	if (r) {
-		dequeue(r);
-		queue_work(slow_wq, &r->work);
+	turn = list_first_entry_or_null(&p->waiting, struct roe_turn, entry);
+	if (turn) {
+		dequeue(turn);
+		queue_work(p->wq, &turn->work);
 	} else if (!--p->working) {
 		hash_del(&p->entry);
 		last = true;
@@ -214,11 +229,43 @@ static void next(struct process *p)
 	module_put(THIS_MODULE);
 }
 
+/**
+ * roe_fault_ahead - have pages brought that no QP waits for
+ * @turn: its work runs in process context, and calls roe_fault_ahead_done()
+ * @mm: whose pages
+ * @waits: a verb does
+ *
+ * Context: process, may sleep.
+ * Return: 0, -ENOMEM, or -ENODEV: the module is on its way out.
+ */
+int roe_fault_ahead(struct roe_turn *turn, const struct mm_struct *mm, bool waits)
+{
+	struct roe_fault_process *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
+	bool ok;
+
+	if (!fresh)
+		return -ENOMEM;
+	spin_lock(&processes_lock);
+	ok = take_turn(turn, mm, waits ? verb_wq : ahead_wq, &fresh);
+	spin_unlock(&processes_lock);
+	kfree(fresh);
+	return ok ? 0 : -ENODEV;
+}
+
+/**
+ * roe_fault_ahead_done - such a work has done what it was to
+ * @turn: its own, which nobody here knows any more then
+ */
+void roe_fault_ahead_done(struct roe_turn *turn)
+{
+	next(turn->process);
+}
+
 static void give_up(struct list_head *gone)
 {
 	struct request *r, *tmp;
 
-	list_for_each_entry_safe(r, tmp, gone, entry)
+	list_for_each_entry_safe(r, tmp, gone, turn.entry)
 		finish(r, -EAGAIN);
 }
 
@@ -238,8 +285,8 @@ void roe_fault_forget_qp(const struct roe_qp *qp)
 	hash_for_each_possible_safe(by_qp, r, tmp, qp_entry, qp->id) {
 		if (r->qp_id != qp->id)
 			continue;
-		dequeue(r);
-		list_add(&r->entry, &gone);
+		dequeue(&r->turn);
+		list_add(&r->turn.entry, &gone);
 	}
 	spin_unlock(&processes_lock);
 	give_up(&gone);
@@ -261,8 +308,8 @@ void roe_fault_forget_odp(const struct roe_odp *odp)
 	hash_for_each_possible_safe(by_odp, r, tmp, odp_entry, (unsigned long)odp) {
 		if (r->odp != odp)
 			continue;
-		dequeue(r);
-		list_add(&r->entry, &gone);
+		dequeue(&r->turn);
+		list_add(&r->turn.entry, &gone);
 	}
 	spin_unlock(&processes_lock);
 	give_up(&gone);
@@ -290,59 +337,33 @@ static bool wanted(const struct request *r)
 
 static void run_slow(struct work_struct *work)
 {
-	struct request *r = container_of(work, struct request, work);
+	struct request *r = container_of(work, struct request, turn.work);
 	long n = fetch(r, 0);
 
-	next(r->process);
+	next(r->turn.process);
 	finish(r, n);
 }
 
-/* The process that @r is of. @fresh: becomes it if there is none, and is NULL then. */
-static struct process *find_or_add(const struct request *r, struct process **fresh)
-{
-	struct mm_struct *mm = roe_odp_mm(r->odp);
-	struct process *p = find(mm);
-
-	if (p || !try_module_get(THIS_MODULE))
-		return p;
-	p = *fresh;
-	*fresh = NULL;
-	p->mm = mm;
-	INIT_LIST_HEAD(&p->waiting);
-	hash_add(processes, &p->entry, (unsigned long)mm);
-	return p;
-}
-
 /* The page has to come from elsewhere. Returns false if it is not to. */
-static bool queue_slow(struct request *r, struct process **fresh)
+static bool queue_slow(struct request *r, struct roe_fault_process **fresh)
 {
-	struct process *p = NULL;
+	bool ok;
 
 	spin_lock(&processes_lock);
-	if (wanted(r))
-		p = find_or_add(r, fresh);
-	if (!p) {
-		spin_unlock(&processes_lock);
-		return false;
-	}
-	INIT_WORK(&r->work, run_slow);
-	r->process = p;
-	if (p->working < SLOW_EACH) {
-		p->working++;
-		queue_work(slow_wq, &r->work);
-	} else {
-		list_add_tail(&r->entry, &p->waiting);
+	INIT_WORK(&r->turn.work, run_slow);
+	ok = wanted(r) && take_turn(&r->turn, roe_odp_mm(r->odp), slow_wq, fresh);
+	if (ok && !list_empty(&r->turn.entry)) {
 		hash_add(by_qp, &r->qp_entry, r->qp_id);
 		hash_add(by_odp, &r->odp_entry, (unsigned long)r->odp);
 	}
 	spin_unlock(&processes_lock);
-	return true;
+	return ok;
 }
 
 static void run(struct work_struct *work)
 {
-	struct request *r = container_of(work, struct request, work);
-	struct process *fresh;
+	struct request *r = container_of(work, struct request, turn.work);
+	struct roe_fault_process *fresh;
 	long n = fetch(r, FOLL_NOWAIT);
 
 	if (n != -EBUSY) {
@@ -368,7 +389,7 @@ static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *od
 	r = kmalloc(sizeof(*r), GFP_ATOMIC | __GFP_NOWARN);
 	if (!r)
 		return false;
-	INIT_WORK(&r->work, run);
+	INIT_WORK(&r->turn.work, run);
 	refcount_inc(&odp->refs);
 	r->odp = odp;
 	r->addr = fault->addr;
@@ -378,7 +399,7 @@ static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *od
 	r->qpn = qp->qpn;
 	r->qp_id = qp->id;
 	r->seq = fault->seq;
-	queue_work(fault_wq, &r->work);
+	queue_work(fault_wq, &r->turn.work);
 	return true;
 }
 

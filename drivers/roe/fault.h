@@ -14,11 +14,20 @@
 #define ROE_FAULT_H
 
 #include <linux/types.h>
+#include <linux/workqueue.h>
 
+struct mm_struct;
+struct roe_fault_process;
 struct roe_mr;
 struct roe_odp;
 struct roe_qp;
-struct work_struct;
+
+/* A work that waits its turn among those for the same process. */
+struct roe_turn {
+	struct work_struct		work;
+	struct list_head		entry;		/* in process->waiting, or empty */
+	struct roe_fault_process	*process;
+};
 
 /* Of one engine of a QP; qp->lock. */
 struct roe_fault {
@@ -39,8 +48,8 @@ bool roe_fault_missed(struct roe_qp *qp, struct roe_fault *fault);
 void roe_fault_done(struct roe_qp *qp, struct roe_fault *fault, int err);
 void roe_fault_forget_qp(const struct roe_qp *qp);
 void roe_fault_forget_odp(const struct roe_odp *odp);
-bool roe_fault_ahead(struct work_struct *work, bool waits);
-void roe_fault_ahead_done(void);
+int roe_fault_ahead(struct roe_turn *turn, const struct mm_struct *mm, bool waits);
+void roe_fault_ahead_done(struct roe_turn *turn);
 
 int roe_fault_init(void);
 void roe_fault_exit(void);

@@ -307,10 +307,11 @@ void roe_odp_caps(struct ib_device_attr *attr)
 
 /* One range that the user wants to have. */
 struct prefetch {
-	struct work_struct	work;
+	struct roe_turn		turn;
 	refcount_t		refs;		/* the worker, who waits for it */
 	struct completion	done;
 	int			err;
+	unsigned long		pages;		/* that have come: it gets on */
 	struct roe_odp		*odp;
 	u64			addr, len;
 	unsigned int		gup_flags;
@@ -339,6 +340,24 @@ static int find(struct ib_pd *pd, const struct ib_sge *sge, struct prefetch *p)
 	return err;
 }
 
+/* Bytes from @addr on to where something may be there, or all of them if nothing is. */
+static u64 hole(struct mm_struct *mm, u64 addr)
+{
+	struct vm_area_struct *vma;
+	u64 bytes = U64_MAX;
+
+	/* a process that ends, or is killed, has nothing any more */
+	if (!mmget_not_zero(mm))
+		return U64_MAX;
+	mmap_read_lock(mm);
+	vma = find_vma(mm, addr);
+	if (vma)
+		bytes = vma->vm_start > addr ? vma->vm_start - addr : 0;
+	mmap_read_unlock(mm);
+	mmput(mm);
+	return bytes;
+}
+
 static int fetch(struct prefetch *p)
 {
 	bool skip = p->gup_flags & FOLL_NOFAULT;
@@ -353,8 +372,11 @@ static int fetch(struct prefetch *p)
 		if (n == -EINTR || (n < 0 && !skip))
 			return n;
 		atomic64_add(max(n, 0L), &p->odp->prefetched);
+		WRITE_ONCE(p->pages, p->pages + max(n, 0L));
 		/* what is not mapped stays so */
 		bytes = max(n, 1L) * PAGE_SIZE - offset_in_page(addr);
+		if (n < 0)
+			bytes = max(bytes, hole(p->odp->notifier.mm, addr));
 		if (bytes >= len)
 			return 0;
 		addr += bytes;
@@ -373,12 +395,12 @@ static void put(struct prefetch *p)
 
 static void fetch_work(struct work_struct *work)
 {
-	struct prefetch *p = container_of(work, struct prefetch, work);
+	struct prefetch *p = container_of(work, struct prefetch, turn.work);
 
 	p->err = fetch(p);
 	complete(&p->done);
+	roe_fault_ahead_done(&p->turn);
 	put(p);
-	roe_fault_ahead_done();
 }
 
 /*
@@ -387,13 +409,13 @@ static void fetch_work(struct work_struct *work)
  */
 static int wait_for(struct prefetch *p)
 {
-	s64 last;
+	unsigned long last;
 	long left;
 
 	do {
-		last = atomic64_read(&p->odp->prefetched);
+		last = READ_ONCE(p->pages);
 		left = wait_for_completion_killable_timeout(&p->done, FLUSH_PATIENCE);
-	} while (!left && atomic64_read(&p->odp->prefetched) != last);
+	} while (!left && READ_ONCE(p->pages) != last);
 	if (left > 0)
 		return p->err;
 	return left ? -EINTR : -ETIMEDOUT;
@@ -413,19 +435,18 @@ static int fetch_one(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gu
 		kfree(p);
 		return err;
 	}
-	INIT_WORK(&p->work, fetch_work);
+	INIT_WORK(&p->turn.work, fetch_work);
 	init_completion(&p->done);
 	refcount_set(&p->refs, 1);
 	if (waits)
 		refcount_inc(&p->refs);
-	if (!roe_fault_ahead(&p->work, waits)) {
+	err = roe_fault_ahead(&p->turn, roe_odp_mm(p->odp), waits);
+	if (err)
 		refcount_set(&p->refs, 1);
-		err = -ENODEV;
-	} else if (waits) {
+	else if (waits)
 		err = wait_for(p);
-	} else {
+	else
 		return 0;
-	}
 	put(p);
 	return err;
 }

@@ -589,6 +589,22 @@ static void test_tagged(void)
 	rt_buf_free(&plain);
 }
 
+/* Advice about 64 GiB where nothing is mapped. */
+static bool nothing(const struct ibv_mr *mr)
+{
+	struct ibv_sge sge[16];
+	uint64_t start = rt_now_ms();
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sge); i++)
+		sge[i] = (struct ibv_sge){
+			.addr = 1ul << 36, .length = 0xfffff000, .lkey = mr->lkey,
+		};
+	return RT_EQ(rt_advise(rt_dev_a()->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
+			       IB_UVERBS_ADVISE_MR_FLAG_FLUSH, sge, ARRAY_SIZE(sge)), 0) &&
+	       RT_CHECK(rt_now_ms() - start < 5000);
+}
+
 /* The whole address space as one region. */
 static void test_implicit(void)
 {
@@ -615,6 +631,7 @@ static void test_implicit(void)
 	ok = ok && RT_EQ(one(&p.a, IBV_WR_RDMA_READ, &a, &b, 0, 8), IBV_WC_REM_ACCESS_ERR);
 	rt_ok(ok, "it is the process's memory and no other");
 	rt_pair_destroy(&p);
+	rt_ok(nothing(a.mr), "what is not mapped is passed at once");
 	ibv_dereg_mr(a.mr);
 	ibv_dereg_mr(b.mr);
 	munmap(src, LEN);
@@ -669,15 +686,15 @@ static void test_secret(void)
 }
 
 /* More prefetches of pages that do not come than there are workers for anything. */
-static bool jam(struct rt_buf *b)
+static bool jam(struct rt_dev *dev, const struct rt_buf *b)
 {
 	static struct ibv_sge sge[1200];
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(sge); i++)
 		sge[i] = sge_of(b, i % (LEN / PAGE) * PAGE, PAGE);
-	return RT_EQ(rt_advise(rt_dev_b()->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, 0, sge,
-			    ARRAY_SIZE(sge)), 0);
+	return RT_EQ(rt_advise(dev->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, 0, sge,
+			       ARRAY_SIZE(sge)), 0);
 }
 
 /* A page that does not come must not keep anything from being destroyed, or others. */
@@ -707,7 +724,7 @@ static void test_userfault(void)
 	wr.wr.rdma.remote_addr = (uintptr_t)b.p;
 	wr.wr.rdma.rkey = b.mr->rkey;
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
-	rt_ok(jam(&b) && cold_op(&p, IBV_WR_RDMA_WRITE, LEN),
+	rt_ok(jam(rt_dev_b(), &b) && cold_op(&p, IBV_WR_RDMA_WRITE, LEN),
 	      "other pages come while many are asked for that do not");
 	ok = RT_EQ(rt_post(&p.a, &wr), 0) && RT_CHECK(!rt_poll(p.a.scq, &wc, 300));
 	start = rt_now_ms();
@@ -944,7 +961,7 @@ static int stall(void)
 
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range))
 		return 3;
-	return wait_for_pages(&a, IBV_WR_SEND, -1);
+	return jam(rt_dev_a(), &a) ? wait_for_pages(&a, IBV_WR_SEND, -1) : 1;
 }
 
 /* The same, with a file that nobody may write to for now. */
@@ -985,6 +1002,22 @@ static pid_t start_waiters(const char *how, const char *arg, int *in, int *out)
 	return pid;
 }
 
+static bool prefetched(void)
+{
+	struct rt_buf a = cold(rt_dev_a(), LEN);
+	struct ibv_sge sge = sge_of(&a, 0, LEN);
+	uint64_t end = rt_now_ms() + rt_timeout_ms;
+	bool ok;
+
+	ok = RT_EQ(rt_advise(rt_dev_a()->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &sge,
+			     1), 0);
+	while (ok && resident(&a) != LEN / PAGE && rt_now_ms() < end)
+		usleep(10000);
+	ok = ok && RT_EQ(resident(&a), LEN / PAGE);
+	rt_buf_free(&a);
+	return ok;
+}
+
 static void test_waiters(const char *how, const char *arg, const char *what)
 {
 	int in, out, status = -1;
@@ -997,6 +1030,7 @@ static void test_waiters(const char *how, const char *arg, const char *what)
 		rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
 		ok = cold_op(&p, IBV_WR_RDMA_WRITE, LEN) && cold_op(&p, IBV_WR_RDMA_READ, LEN);
 		rt_ok(ok, "pages come while hundreds of QPs of another process wait for %s", what);
+		rt_ok(prefetched(), "and pages that were asked for ahead");
 		rt_pair_destroy(&p);
 	}
 	close(in);
