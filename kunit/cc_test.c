@@ -350,6 +350,8 @@ static void cc_rate_floor(struct kunit *test)
 	roe_cc_spend(qp, &ctx, SZ_1M);
 	for (i = 0; i < 100; i++) {
 		sim->now += ROE_RATE_ROUND_NS;
+		ctx.now = sim->now;
+		roe_cc_spend(qp, &ctx, 1);
 		cnp(sim, 1);
 	}
 	KUNIT_EXPECT_EQ(test, qp->rate.rate, ROE_RATE_MIN);
@@ -357,6 +359,78 @@ static void cc_rate_floor(struct kunit *test)
 	roe_cc_open(qp, &ctx);
 	KUNIT_EXPECT_GT(test, qp->rate.rate, ROE_RATE_MIN * 3 / 2);
 	KUNIT_EXPECT_LT(test, qp->rate.rate, ROE_RATE_MIN * 4);
+}
+
+/* The first CNP after a pause is about what has left since. */
+static void cc_rate_pause(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_UC);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+
+	roe_cc_spend(qp, &ctx, SIM_MTU);
+	sim->now += NSEC_PER_SEC;
+	ctx.now = sim->now;
+	roe_cc_spend(qp, &ctx, SZ_256K);
+	sim->now += 300 * NSEC_PER_USEC;
+	cnp(sim, 1);
+	KUNIT_EXPECT_GT(test, qp->rate.rate, 100 * 1000 * 1000);
+	KUNIT_EXPECT_LT(test, qp->rate.rate, 200 * 1000 * 1000);
+}
+
+/* A CNP for WRITEs says nothing about READ responses that are not being sent. */
+static void cc_rate_others(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+	struct roe_req *req;
+
+	roe_cc_spend(qp, &ctx, SZ_1M);
+	sim->now += NSEC_PER_SEC;
+	req = sender(sim, 256);
+	cnp(sim, 1);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 128);
+	KUNIT_EXPECT_EQ(test, qp->rate.rate, 0);
+	/* those of the last 10 ms it may be about */
+	ctx.now = sim->now;
+	roe_cc_spend(qp, &ctx, SZ_1M);
+	ctx.now += ROE_RATE_LOOK_NS - 1;
+	roe_cc_spend(qp, &ctx, SZ_1M);
+	sim->now = ctx.now + ROE_RATE_LOOK_NS - 1;
+	cnp(sim, 1);
+	KUNIT_EXPECT_GT(test, qp->rate.rate, 0);
+}
+
+/* @ms milliseconds in which 100 KB leave each; far more is allowed soon. */
+static void steady(struct sim *sim, unsigned int ms)
+{
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { };
+
+	while (ms--) {
+		sim->now += NSEC_PER_MSEC;
+		ctx.now = sim->now;
+		roe_cc_open(qp, &ctx);
+		roe_cc_spend(qp, &ctx, 100 * 1000);
+	}
+}
+
+/* What nobody uses is not what a CNP takes half of. */
+static void cc_rate_unused(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_UC);
+	struct roe_rate *r = &sim->side[0].qp->rate;
+	static const unsigned int ms[] = { 50, 500, 990 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ms); i++) {
+		steady(sim, ms[i]);
+		cnp(sim, 1);
+		KUNIT_EXPECT_LE(test, r->target, 250 * 1000 * 1000);
+		KUNIT_EXPECT_GE(test, r->rate, 50 * 1000 * 1000);
+		KUNIT_EXPECT_LE(test, r->rate, 200 * 1000 * 1000);
+	}
 }
 
 /* Who waits for its time does not any more when the QP is in an error. */
@@ -438,6 +512,9 @@ static struct kunit_case cc_cases[] = {
 	KUNIT_CASE(cc_uc),
 	KUNIT_CASE(cc_responder),
 	KUNIT_CASE(cc_rate_floor),
+	KUNIT_CASE(cc_rate_pause),
+	KUNIT_CASE(cc_rate_others),
+	KUNIT_CASE(cc_rate_unused),
 	KUNIT_CASE(cc_rate_error),
 	KUNIT_CASE(cc_comm_est),
 	KUNIT_CASE(cc_marking),

@@ -27,7 +27,7 @@
  * and then a rate, as all flows of a ConnectX have (DCQCN). There is no round trip to be
  * measured, so at most once a millisecond:
  *
- *	target = rate		at first: what has left in the last 10 ms
+ *	target = rate		at first: what has left in the last 10 ms; at most twice that
  *	rate  -= rate * alpha / 2	not below ROE_RATE_MIN
  *
  * and each millisecond without a cut the rate goes half of the way to the target, which
@@ -78,23 +78,23 @@ static void ease(struct roe_req *req, u64 now)
 /* Bytes a second that have left, of late. */
 static u64 measured(const struct roe_rate *r, u64 now)
 {
-	u64 span = now - r->since, rate = 0;
+	/* of less than that a burst would say anything, nothing what was before a pause */
+	u64 span = max_t(u64, now - r->since, ROE_RATE_ROUND_NS);
+	u64 rate = div64_u64(r->bytes * NSEC_PER_SEC, span);
 
-	/* of less than that a burst would say anything */
-	if (span >= ROE_RATE_ROUND_NS)
-		rate = div64_u64(r->bytes * NSEC_PER_SEC, span);
 	return max3(rate, r->before, (u64)ROE_RATE_MIN);
 }
 
 static void cut(struct roe_rate *r, u64 now)
 {
-	u64 less;
+	u64 sent, less;
 
 	if (r->rate && now - r->cut_at < ROE_RATE_ROUND_NS)
 		return;
 	decay(&r->alpha, &r->alpha_at, now, ROE_RATE_ROUND_NS);
-	if (!r->rate)
-		r->rate = measured(r, now);
+	/* what the limit has grown to and nobody used says nothing about the way */
+	sent = measured(r, now);
+	r->rate = r->rate ? min(r->rate, 2 * sent) : sent;
 	less = r->rate * r->alpha / (2 * ROE_ALPHA_ONE);
 	r->target = r->rate;
 	r->rate = max_t(u64, r->rate - less, ROE_RATE_MIN);
@@ -179,6 +179,12 @@ static bool in_flight(const struct roe_req *req)
 	return roe_psn_diff(req->max_psn, req->una) > 0;
 }
 
+/* Has any of it left of late? Then since has moved within ROE_RATE_LOOK_NS of the last. */
+static bool flows(const struct roe_rate *r, u64 now)
+{
+	return r->since && now - r->since < 2 * ROE_RATE_LOOK_NS;
+}
+
 /**
  * roe_cc_marked() - a switch marked this packet
  * @qp: that it is for
@@ -228,12 +234,13 @@ void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb)
  * @p: proven packet; whether BECN is set in it, no ICRC says
  *
  * The window of the requests in flight and the rate of what has none, for the CNP does
- * not say which of them was marked. One that finds neither comes too late.
+ * not say which of them was marked; but not of what was not sent at all. One that finds
+ * neither comes too late.
  */
 void roe_cc_notified(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	bool window = qp->type == IB_QPT_RC && in_flight(&qp->req);
-	bool rate = qp->rate.since;
+	bool rate = flows(&qp->rate, ctx->now);
 
 	if (!roe_opcode_len_ok(p->opcode, p->len, qp->mtu)) {
 		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
