@@ -772,7 +772,8 @@ static bool serve_faults(struct sim *sim)
 
 static bool emit_unless_idle(struct sim *sim, unsigned int i)
 {
-	return !sim->side[i].idle && sim_emit(sim, i);
+	/* what leaves no packet is done in parts */
+	return !sim->side[i].idle && (sim_emit(sim, i) || !sim->side[i].idle);
 }
 
 bool sim_run(struct sim *sim)
@@ -806,6 +807,20 @@ bool sim_run(struct sim *sim)
 }
 
 /* --- work requests --------------------------------------------------------- */
+
+bool sim_deepen(struct sim *sim, unsigned int i, u32 wrs)
+{
+	struct sim_side *side = &sim->side[i];
+	struct roe_sq *sq = &side->qp->sq;
+
+	kvfree(sq->slots);
+	sq->mask = roundup_pow_of_two(wrs + 1) - 1;
+	sq->max_wr = sq->mask;
+	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), GFP_KERNEL);
+	roe_cq_exit(&side->scq);
+	memset(&side->scq, 0, sizeof(side->scq));
+	return !roe_cq_init_kernel(&side->scq, wrs) && sq->slots;
+}
 
 struct roe_swqe *sim_post_raw(struct sim *sim, unsigned int i, const struct ib_send_wr *wr)
 {

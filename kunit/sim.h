@@ -120,6 +120,8 @@ void sim_on_demand(struct sim *sim);
 /* Post a work request of side @i about its message number wrs++. */
 void sim_post(struct sim *sim, unsigned int i, enum ib_wr_opcode op, u32 len, int flags);
 void sim_recv(struct sim *sim, unsigned int i, u32 len);
+/* Room for @wrs work requests and their completions; the old queue is lost. */
+bool sim_deepen(struct sim *sim, unsigned int i, u32 wrs);
 /* Without a model of the outcome. */
 struct roe_swqe *sim_post_raw(struct sim *sim, unsigned int i, const struct ib_send_wr *wr);
 

@@ -381,6 +381,37 @@ static void ud_handles(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->a->sq.next, f->a->sq.prod);
 }
 
+/* Nobody has us report a hundred thousand datagrams that are too long with softirqs off. */
+static void ud_many_too_long(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_cq *scq = &f->sim->side[0].scq;
+	struct roe_sq *sq = &f->a->sq;
+	u32 key = f->sim->side[0].mr.key;
+	unsigned int i, runs = 0;
+	bool more = true;
+	u64 id;
+
+	KUNIT_ASSERT_TRUE(test, sim_deepen(f->sim, 0, 2000));
+	f->a->state = IB_QPS_SQD;
+	for (i = 0; i < 2000; i++)
+		KUNIT_ASSERT_EQ(test, post(f, 0, IB_WR_SEND, QKEY, SIM_MTU + 1, key), 0);
+	KUNIT_EXPECT_FALSE(test, emit(f));
+	f->a->state = IB_QPS_RTS;
+	while (more && runs++ < 20) {
+		u32 cons = sq->cons;
+
+		more = emit(f);
+		KUNIT_EXPECT_LE(test, sq->cons - cons, ROE_WQE_BATCH);
+		KUNIT_EXPECT_EQ(test, f->sim->txb->n, 0);
+	}
+	KUNIT_EXPECT_EQ(test, runs, 2000 / ROE_WQE_BATCH + 1);
+	for (i = 0; i < 2000; i++) {
+		KUNIT_ASSERT_EQ(test, status(scq, &id), IB_WC_SUCCESS);
+		KUNIT_EXPECT_EQ(test, id, i);
+	}
+}
+
 /* RESET forgets a long queue in parts. */
 static void ud_discard(struct kunit *test)
 {
@@ -449,6 +480,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ud_bad_recv),
 	KUNIT_CASE(ud_sqe),
 	KUNIT_CASE(ud_handles),
+	KUNIT_CASE(ud_many_too_long),
 	KUNIT_CASE(ud_discard),
 	KUNIT_CASE(ud_refused),
 	KUNIT_CASE(ud_from_ring),

@@ -139,7 +139,8 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
  * @ctx: the time; takes notifications
  * @txb: empty
  *
- * Return: true if there is more to send than fits.
+ * Return: true if there is more to send than fits, or to do than one run does; then the
+ * burst may be empty.
  */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {

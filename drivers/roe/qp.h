@@ -86,7 +86,7 @@ struct roe_swqe {
 	struct roe_sge		sge[];
 };
 
-/* Most WQEs of a queue that are copied or flushed under one hold of qp->lock. */
+/* Most WQEs of a queue that are copied, flushed or done locally under one hold of qp->lock. */
 #define ROE_WQE_BATCH	256
 
 /* Private send queue: slots in ring order; indices count without wrapping. */

@@ -466,7 +466,8 @@ static bool read_window_open(const struct roe_req *req, u32 npsn)
 /*
  * May the WQE at next begin? Reasons to wait: a fence behind READs and
  * ATOMICs, max_rd_atomic, the window, LOCAL_INV behind anything, PSNs running
- * out.
+ * out. And local operations without number behind one message: the ACK retires all of
+ * them in one run, with softirqs off; that run is what goes on here.
  */
 static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 {
@@ -477,6 +478,8 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 	if ((wqe->flags & IB_SEND_FENCE) && req->rd_out)
 		return false;
 	if (wqe->opcode == IB_WR_LOCAL_INV && qp->sq.next != qp->sq.cons)
+		return false;
+	if (is_local(wqe) && qp->sq.next - qp->sq.cons >= ROE_LOCAL_BEHIND)
 		return false;
 	if (roe_swqe_is_query(wqe) &&
 	    (req->rd_out >= queries || !read_window_open(req, npsn)))
@@ -902,18 +905,24 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
  * @ctx: the time; takes notifications
  * @txb: has room, or nothing is done
  *
- * Return: true if the burst is full and more could be sent at once.
+ * Return: true if more could be sent at once: the burst is full, or there were many
+ * steps that leave no packet. Then it may be empty.
  */
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
-	while (roe_txb_room(txb)) {
+	unsigned int n, silent = 0;
+
+	while (roe_txb_room(txb) && silent < ROE_WQE_BATCH) {
 		if (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
 			return false;
 		/* pairs with the release in post_one(): the WQE is complete */
 		if (qp->req.rnr_wait || qp->sq.next == smp_load_acquire(&qp->sq.prod))
 			return false;
+		n = txb->n;
 		if (!step(qp, ctx, txb))
 			return false;
+		if (txb->n == n)
+			silent++;
 	}
 	/* pairs with the release in post_one(): the WQE is complete */
 	return qp->sq.next != smp_load_acquire(&qp->sq.prod);

@@ -26,6 +26,7 @@
 #define ROE_PROBE_PKTS		4	/* sent into a gap before the next answer */
 #define ROE_PROBE_MISSES	3	/* so often in vain: all that follows is sent at once */
 #define ROE_PROBE_AGAIN		32	/* ... for so many gaps */
+#define ROE_LOCAL_BEHIND	1024	/* local WQEs begin while fewer wait for an ACK */
 #define ROE_ACKREQ_EVERY	32	/* at least one AckReq in so many packets */
 #define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
 #define ROE_UC_LATE_PKTS	1024	/* a UC packet so far behind is a late copy */

@@ -166,19 +166,22 @@ static bool too_long(struct roe_qp *qp, const struct roe_swqe *wqe)
  * @ctx: takes notifications
  * @txb: empty, or of this QP; its handle is the caller's to put
  *
- * Return: true if more could be sent at once: the burst is full, or the next
- * WQE has another address handle.
+ * Return: true if more could be sent at once: the burst is full, the next WQE has
+ * another address handle, or many have left no packet. Then it may be empty.
  */
 bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
+	unsigned int silent = 0;
+
 	while (qp->state == IB_QPS_RTS) {
+		unsigned int n = txb->n;
 		struct roe_swqe *wqe;
 		int err;
 
 		/* pairs with the release in post_one() */
 		if (qp->sq.next == smp_load_acquire(&qp->sq.prod))
 			return false;
-		if (!roe_txb_room(txb))
+		if (!roe_txb_room(txb) || silent == ROE_WQE_BATCH)
 			return true;
 		wqe = roe_sq_slot(&qp->sq, qp->sq.next);
 		if (wqe->status == IB_WC_SUCCESS && !too_long(qp, wqe)) {
@@ -192,6 +195,8 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 				roe_stat_inc(qp->dev, ROE_STAT_TX_DROP);
 		}
 		retire(qp, ctx, wqe);
+		if (txb->n == n)
+			silent++;
 	}
 	return false;
 }
