@@ -1535,6 +1535,45 @@ static void error_no_memory(struct kunit *test)
 	}
 }
 
+/* Nor does a response keep the worker busy that waits for memory. */
+static void error_no_memory_response(struct kunit *test)
+{
+	static const u8 ops[] = {
+		IB_WR_SEND, IB_WR_RDMA_READ, IB_WR_ATOMIC_FETCH_AND_ADD, IB_WR_FLUSH,
+	};
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_txb *txb = sim->txb;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		struct sim_pkt *pkt;
+		const char *wrong;
+
+		fresh(test);
+		sim_recv(sim, 1, 100);
+		sim_post(sim, 0, ops[i], 100, SIG);
+		sim_emit(sim, 0);
+		pkt = sim_take(sim);
+		KUNIT_ASSERT_NOT_NULL(test, pkt);
+		sim_receive(sim, 1, &pkt->rx);
+		sim_put(sim, pkt);
+		sim->txb = starved(test);
+		KUNIT_EXPECT_FALSE(test, sim_emit(sim, 1));
+		sim->txb = txb;
+		KUNIT_EXPECT_TRUE(test, sim->side[1].idle);
+		KUNIT_ASSERT_NE(test, roe_timer_next(qp), 0);
+		KUNIT_EXPECT_LE(test, roe_timer_next(qp), sim->now + NSEC_PER_MSEC);
+		sim->now = roe_timer_next(qp);
+		sim_timer(sim, 1);
+		KUNIT_EXPECT_TRUE(test, sim_emit(sim, 1));
+		KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
+		KUNIT_ASSERT_TRUE(test, sim_run(sim));
+		wrong = sim_check(sim);
+		KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+	}
+}
+
 /* The key of a READ goes before its response: what follows it is not answered any more. */
 static void error_read_refused(struct kunit *test)
 {
@@ -1672,6 +1711,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_dup_holds_slot),
 	KUNIT_CASE(error_repeated_naks),
 	KUNIT_CASE(error_no_memory),
+	KUNIT_CASE(error_no_memory_response),
 	KUNIT_CASE(error_read_refused),
 	KUNIT_CASE(error_dup_ends_wait),
 	{}

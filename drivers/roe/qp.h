@@ -173,7 +173,7 @@ struct roe_rate {
 	u32	alpha;		/* as that of the window */
 	u64	alpha_at;
 	u64	free_at;	/* ns: what has left has been sent at this rate by then */
-	u64	wake;		/* ns: more waits until then; 0: nothing does */
+	u64	wake;		/* ns: more, or any response, waits until then; 0: no */
 	u64	bytes, since;	/* sent since, ns */
 	u64	before;		/* bytes a second, until then */
 };
@@ -249,7 +249,7 @@ struct roe_resp {
 	u32	flush_nr;	/* FLUSHes to answer */
 	u32	done_psn;	/* of the last SEND or WRITE executed ... */
 	bool	done_known;	/* ... which is less than 2^23 packets ago */
-	bool	stalled;	/* ... of which the next waits for a page, or for its time */
+	bool	stalled;	/* ... of which the next waits: a page, memory, its time */
 	bool	cnp_due;	/* a packet came marked: tell the peer */
 	u64	cnp_after;	/* ... again not before this, ns */
 	u8	page_naks;	/* RNR NAKs in a row while the worker was busy */

@@ -1216,14 +1216,26 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 	return ok;
 }
 
+/*
+ * No memory for a response: later, for the worker would only keep those away who free
+ * some. Before RTS no timer runs, so there it does try on.
+ */
+static void starve(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	if (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
+		return;
+	qp->resp.stalled = true;
+	qp->rate.wake = ctx->now + ROE_LOCAL_DROP_NS;
+}
+
 /**
  * roe_responder_emit() - add responses and acknowledgements to a burst
  * @qp: the QP; goes to ERR when a fatal NAK has been added
  * @ctx: takes notifications
  * @txb: the burst
  *
- * Return: true if the burst is full (or memory short) and more is to be sent, which
- * does not wait for a page or for its time.
+ * Return: true if the burst is full and more is to be sent, which does not wait for a
+ * page, for memory or for its time.
  */
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -1249,6 +1261,8 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 		else
 			return false;
 	}
+	if (!ok && !resp->stalled)
+		starve(qp, ctx);
 	return !resp->stalled && roe_resp_owes(resp);
 }
 
