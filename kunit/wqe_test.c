@@ -204,6 +204,31 @@ static void wqe_recv(struct kunit *test)
 	roe_ring_destroy(ring);
 }
 
+/*
+ * All WRs of a queue are posted, the completion of the first is seen, its slot is not
+ * given back yet: there is place for one more, in a slot of its own, and for no other.
+ */
+static void wqe_room(struct kunit *test)
+{
+	static const u32 at[] = { 0, 5, 0xfffffffe, 0xffffffff };
+	struct roe_sq *sq = &((struct fixture *)test->priv)->qp->sq;
+	unsigned int i;
+	u32 n;
+
+	for (n = 1; n <= 15; n = 2 * n + 1)
+		for (i = 0; i < ARRAY_SIZE(at); i++) {
+			sq->mask = n;
+			sq->max_wr = n;
+			sq->cons = at[i];
+			sq->prod = at[i] + n;
+			KUNIT_EXPECT_FALSE(test, roe_sq_full(sq));
+			KUNIT_EXPECT_PTR_NE(test, roe_sq_slot(sq, sq->prod),
+					    roe_sq_slot(sq, sq->cons));
+			sq->prod++;
+			KUNIT_EXPECT_TRUE(test, roe_sq_full(sq));
+		}
+}
+
 #define MANY	(2 * ROE_WQE_BATCH + 20)
 
 /* A QP of a process that has posted MANY sends and as many receives. */
@@ -333,6 +358,7 @@ static struct kunit_case wqe_cases[] = {
 	KUNIT_CASE_PARAM(wqe_send, row_gen_params),
 	KUNIT_CASE(wqe_opcodes),
 	KUNIT_CASE(wqe_recv),
+	KUNIT_CASE(wqe_room),
 	KUNIT_CASE(wqe_pull),
 	KUNIT_CASE(wqe_flush),
 	KUNIT_CASE(qp_event),

@@ -15,8 +15,7 @@ static int post_one(struct roe_qp *qp, const struct ib_send_wr *wr)
 	struct roe_sq *sq = &qp->sq;
 	int err;
 
-	/* pairs with the release in roe_requester_retire(): the slot is free */
-	if (sq->prod - smp_load_acquire(&sq->cons) >= sq->max_wr)
+	if (roe_sq_full(sq))
 		return -ENOMEM;
 	err = roe_wqe_from_wr(qp, roe_sq_slot(sq, sq->prod), wr);
 	if (err)

@@ -122,6 +122,16 @@ static inline struct roe_swqe *roe_sq_slot(const struct roe_sq *sq, u32 index)
 	return sq->slots + ((size_t)(index & sq->mask) << sq->log2);
 }
 
+/*
+ * No place for another WQE? Who has polled the completion of one may post again at once,
+ * but that one is counted for a moment longer: there is a slot more than WRs are allowed.
+ */
+static inline bool roe_sq_full(const struct roe_sq *sq)
+{
+	/* pairs with the release in roe_requester_retire(): the slot is free */
+	return sq->prod - smp_load_acquire(&sq->cons) > sq->max_wr;
+}
+
 /* Requester (s_): under qp->lock. */
 struct roe_req {
 	u32	psn;		/* first PSN not given to a WQE yet */

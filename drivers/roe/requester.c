@@ -63,7 +63,7 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
 	if (sq->ring)
 		roe_ring_release(sq->ring, 1);
 	roe_complete_send(qp, ctx, wqe, status);
-	/* done with the slot: pairs with the acquire in post_one() */
+	/* done with the slot: pairs with the acquire in roe_sq_full() */
 	smp_store_release(&sq->cons, sq->cons + 1);
 	if ((s32)(sq->cons - sq->next) > 0) {
 		sq->next = sq->cons;
