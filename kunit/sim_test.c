@@ -1087,6 +1087,56 @@ static void error_dup_read(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_RTS);
 }
 
+/* The next response, with the data that belong there. */
+static u8 expect_data(struct sim *sim, u32 n)
+{
+	struct sim_pkt *pkt = sim_take(sim);
+	u8 opcode;
+
+	KUNIT_ASSERT_NOT_NULL(sim->test, pkt);
+	opcode = pkt->rx.p.opcode;
+	KUNIT_EXPECT_EQ(sim->test, pkt->rx.p.psn, roe_psn_add(PSN0, n));
+	KUNIT_EXPECT_EQ(sim->test, pkt->rx.p.len, SIM_MTU);
+	KUNIT_EXPECT_EQ(sim->test, memcmp(pkt->data, sim->side[1].src + n * SIM_MTU, SIM_MTU), 0);
+	sim_put(sim, pkt);
+	return opcode;
+}
+
+/* From where the responses wait for their time: what comes then answers it, from First on. */
+static void error_dup_read_stalled(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_rx_pkt rx = { .p = a_read(sim, 0, 8 * SIM_MTU) };
+	u32 n = 0;
+
+	qp->rate.rate = ROE_RATE_MIN;
+	qp->rate.target = ROE_RATE_MIN;
+	qp->rate.cut_at = sim->now;
+	qp->rate.grown_at = sim->now;
+	sim_receive(sim, 1, &rx);
+	sim_emit(sim, 1);
+	while (!list_empty(&sim->wire)) {
+		KUNIT_EXPECT_EQ(test, expect_data(sim, n),
+				n ? ROE_OP_READ_RESP_MIDDLE : ROE_OP_READ_RESP_FIRST);
+		n++;
+	}
+	KUNIT_ASSERT_GT(test, n, 0);
+	KUNIT_ASSERT_LT(test, n, 7);
+	KUNIT_ASSERT_NE(test, qp->rate.wake, 0);
+	rx.p = a_read(sim, n, (8 - n) * SIM_MTU);
+	sim_receive(sim, 1, &rx);
+	qp->rate.rate = 0;
+	sim->now = qp->rate.wake;
+	sim_timer(sim, 1);
+	sim_emit(sim, 1);
+	KUNIT_EXPECT_EQ(test, expect_data(sim, n++), ROE_OP_READ_RESP_FIRST);
+	for (; n < 7; n++)
+		KUNIT_EXPECT_EQ(test, expect_data(sim, n), ROE_OP_READ_RESP_MIDDLE);
+	KUNIT_EXPECT_EQ(test, expect_data(sim, n), ROE_OP_READ_RESP_LAST);
+	KUNIT_EXPECT_TRUE(test, list_empty(&sim->wire));
+}
+
 /* One more than max_dest_rd_atomic unanswered, or none allowed. */
 static void error_too_many_reads(struct kunit *test)
 {
@@ -1697,6 +1747,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_opcodes),
 	KUNIT_CASE(error_future),
 	KUNIT_CASE(error_dup_read),
+	KUNIT_CASE(error_dup_read_stalled),
 	KUNIT_CASE(error_too_many_reads),
 	KUNIT_CASE(error_too_many_flushes),
 	KUNIT_CASE(error_flushes_after_read),

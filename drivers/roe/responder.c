@@ -742,9 +742,12 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_pkt *p)
 	off = (u64)((p->psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	if (p->va != rs->va + off || p->rkey != rs->rkey || p->dmalen != rs->len - off)
 		return;
-	/* what is still to be sent answers the duplicate as well */
-	if (rs->pending && roe_psn_diff(p->psn, rs->cur_psn) >= 0)
+	/* what is still to be sent answers the duplicate as well, and begins like an answer */
+	if (rs->pending && roe_psn_diff(p->psn, rs->cur_psn) >= 0) {
+		if (p->psn == rs->cur_psn)
+			rs->start_psn = p->psn;
 		return;
+	}
 	if (!rs->pending)
 		rs->replay = true;
 	rs->again = true;
