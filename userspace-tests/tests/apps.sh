@@ -139,7 +139,7 @@ fabric()
 {
 	local a=$1
 	shift
-	pair 90 47592 "fi_pingpong -c $*" "fi_pingpong -c $* $a"
+	pair 300 47592 "fi_pingpong -c $*" "fi_pingpong -c $* $a"
 }
 
 fabric_group()
@@ -158,7 +158,7 @@ mpi()
 {
 	local n=$1 rc=0
 	shift
-	timeout -k 5 $((120 * SLOW)) mpirun --allow-run-as-root --oversubscribe -np "$n" "$@" \
+	timeout -k 5 $((300 * SLOW)) mpirun --allow-run-as-root --oversubscribe -np "$n" "$@" \
 		mpi_ring 1 > "$TMP/mpi.out" 2>&1 || rc=$?
 	cat "$TMP/mpi.out"
 	[ $rc = 0 ] && grep -q "mpi_ring: $n ranks.*ok" "$TMP/mpi.out"

@@ -149,7 +149,7 @@ on_vlan()
 	ga=$(ns_gid ra roe0 10.7.0.1) && gb=$(wait_gid roe1 10.7.0.2) || return
 	# What is not acknowledged in some round trips is sent again, on a host that stands
 	# still for longer as well: as many rounds as it takes until one had little of it.
-	for i in {1..10}; do
+	for i in {1..40}; do
 		again=$(counter roe0 retransmitted_pkts ra)
 		trains stream "$ga" "$gb" || return
 		again=$(($(counter roe0 retransmitted_pkts ra) - again))

@@ -96,7 +96,7 @@ early_event()
 	(sleep "$1"; ip link set va up) &
 	link_add roe0 va && wait $! && start_hold || return
 	ip link set va down
-	wait_for 3 event_in "port error" || rc=1
+	wait_for 20 event_in "port error" || rc=1
 	kill "$bg"
 	wait "$bg"
 	link_del roe0
