@@ -10,6 +10,7 @@
 #include <linux/prandom.h>
 #include <linux/slab.h>
 #include <net/dsfield.h>
+#include <net/gro.h>
 #include <net/gso.h>
 #include <net/ip.h>
 #include <roe/opcode.h>
@@ -426,14 +427,11 @@ static void segs_any_layout(struct kunit *test)
 }
 
 /* List form: every packet is an skb of its own, headers in the headroom. */
-static void segs_list(struct kunit *test)
+static struct sk_buff *build_list(struct kunit *test, const struct train *t, struct roe_txb *txb)
 {
-	const struct train *t = test->param_value;
-	struct roe_txb *txb = fill_txb(test, t);
 	struct sk_buff *head = NULL, **tail = NULL;
 	u32 l3 = t->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
 	struct roe_path path;
-	struct roe_segs segs;
 	unsigned int i;
 
 	init_path(&path, t);
@@ -463,8 +461,16 @@ static void segs_list(struct kunit *test)
 	udp_hdr(head)->len = htons(head->len - l3);
 	skb_shinfo(head)->gso_type = SKB_GSO_UDP_L4 | SKB_GSO_FRAGLIST;
 	skb_shinfo(head)->gso_size = roe_tx_bytes(txb->pkt);
+	return head;
+}
 
-	KUNIT_ASSERT_TRUE(test, roe_segs_begin(&segs, head));
+static void expect_packets(struct kunit *test, const struct train *t, struct roe_txb *txb,
+			   struct sk_buff *skb)
+{
+	struct roe_segs segs;
+	unsigned int i;
+
+	KUNIT_ASSERT_TRUE(test, roe_segs_begin(&segs, skb));
 	for (i = 0; i < t->n; i++) {
 		KUNIT_ASSERT_TRUE(test, roe_segs_next(&segs));
 		expect_packet(test, &segs, &txb->pkt[i]);
@@ -473,27 +479,81 @@ static void segs_list(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, roe_segs_next(&segs));
 }
 
+static void segs_list(struct kunit *test)
+{
+	const struct train *t = test->param_value;
+	struct roe_txb *txb = fill_txb(test, t);
+
+	expect_packets(test, t, txb, build_list(test, t, txb));
+}
+
+static const struct train even = {
+	.id = 500, .first = 0x07, .middle = 0x07, .last = 0x08,
+	.mtu = 256, .last_len = 9, .n = 6,
+};
+
+/* Generic XDP copies what comes in pieces into one. */
+static void segs_linear_list(struct kunit *test)
+{
+	struct roe_txb *txb = fill_txb(test, &even);
+	struct sk_buff *skb = build_list(test, &even, txb);
+
+	KUNIT_ASSERT_EQ(test, skb_linearize(skb), 0);
+	expect_packets(test, &even, txb, skb);
+}
+
+/* The sum that the NIC gave for the first packet is not that of a list. */
+static void segs_list_checksum(struct kunit *test)
+{
+	struct sk_buff *skb = build_list(test, &even, fill_txb(test, &even));
+
+	NAPI_GRO_CB(skb)->count = even.n;
+	skb->ip_summed = CHECKSUM_COMPLETE;
+	KUNIT_EXPECT_EQ(test, roe_gro_complete(NULL, skb, 0), 0);
+	KUNIT_EXPECT_EQ(test, (int)skb->ip_summed, CHECKSUM_UNNECESSARY);
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	KUNIT_EXPECT_EQ(test, roe_gro_complete(NULL, skb, 0), 0);
+	KUNIT_EXPECT_EQ(test, (int)skb->ip_summed, CHECKSUM_PARTIAL);
+}
+
 /* All IDs equal, as some adapters send them: one question, then it is known. */
 static void segs_fixed_id(struct kunit *test)
 {
-	static const struct train t = {
-		.id = 500, .first = 0x07, .middle = 0x07, .last = 0x08,
-		.mtu = 256, .last_len = 9, .n = 6,
-	};
-	struct roe_txb *txb = fill_txb(test, &t);
+	struct roe_txb *txb = fill_txb(test, &even);
 	struct roe_path path;
 	struct roe_segs segs;
 	unsigned int i;
 
-	init_path(&path, &t);
-	KUNIT_ASSERT_TRUE(test, roe_segs_begin(&segs, build(test, &path, txb->pkt, t.n)));
-	for (i = 0; i < t.n; i++) {
+	init_path(&path, &even);
+	KUNIT_ASSERT_TRUE(test, roe_segs_begin(&segs, build(test, &path, txb->pkt, even.n)));
+	for (i = 0; i < even.n; i++) {
 		KUNIT_ASSERT_TRUE(test, roe_segs_next(&segs));
 		if (i == 1) {
 			KUNIT_EXPECT_EQ(test, ntohs(segs.head.ip4.id), 501);
-			roe_segs_fix_id(&segs);
+			roe_segs_fix_id(&segs, true);
 		}
 		KUNIT_EXPECT_EQ(test, ntohs(segs.head.ip4.id), 500);
+	}
+}
+
+/* The second packet was a bad one: those behind it count as the first said. */
+static void segs_no_fixed_id(struct kunit *test)
+{
+	struct roe_txb *txb = fill_txb(test, &even);
+	struct roe_path path;
+	struct roe_segs segs;
+	unsigned int i;
+
+	init_path(&path, &even);
+	KUNIT_ASSERT_TRUE(test, roe_segs_begin(&segs, build(test, &path, txb->pkt, even.n)));
+	for (i = 0; i < even.n; i++) {
+		KUNIT_ASSERT_TRUE(test, roe_segs_next(&segs));
+		if (i == 1) {
+			roe_segs_fix_id(&segs, true);
+			roe_segs_fix_id(&segs, false);
+		}
+		expect_packet(test, &segs, &txb->pkt[i]);
+		expect_icrc(test, &segs, &txb->pkt[i]);
 	}
 }
 
@@ -582,7 +642,10 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(frame_cnp_v6),
 	KUNIT_CASE_PARAM(segs_any_layout, train_gen_params),
 	KUNIT_CASE_PARAM(segs_list, train_gen_params),
+	KUNIT_CASE(segs_linear_list),
+	KUNIT_CASE(segs_list_checksum),
 	KUNIT_CASE(segs_fixed_id),
+	KUNIT_CASE(segs_no_fixed_id),
 	KUNIT_CASE(segs_hostile),
 	KUNIT_CASE(txb_reuse),
 	{}

@@ -88,7 +88,7 @@ struct roe_segs {
 /* segment.c */
 bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb);
 bool roe_segs_next(struct roe_segs *segs);
-void roe_segs_fix_id(struct roe_segs *segs);
+void roe_segs_fix_id(struct roe_segs *segs, bool fixed);
 unsigned int roe_cursor_take(struct roe_cursor *at, u32 len, struct kvec *vec,
 			     unsigned int max);
 const void *roe_cursor_read(struct roe_cursor *at, u32 len, void *buf);

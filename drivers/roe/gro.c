@@ -117,7 +117,15 @@ int roe_gro_complete(struct sock *sk, struct sk_buff *skb, int nhoff)
 {
 	/* the caller took it for a tunnel */
 	skb->encapsulation = 0;
+	/*
+	 * GRO has proven each packet. The NIC's sum is that of the first one: conntrack would
+	 * find it wrong for the whole, and who cuts the list would warn.
+	 */
+	if (skb->ip_summed == CHECKSUM_COMPLETE)
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
 	skb_shinfo(skb)->gso_type = SKB_GSO_FRAGLIST | SKB_GSO_UDP_L4;
 	skb_shinfo(skb)->gso_segs = NAPI_GRO_CB(skb)->count;
 	return 0;
 }
+
+ROE_EXPORT_FOR_TEST(roe_gro_complete);

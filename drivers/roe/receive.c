@@ -230,8 +230,12 @@ static bool icrc_ok(struct flow *flow, struct roe_icrc_heads *heads, struct roe_
 	/* the second of a train says whether its sender counts IDs */
 	if (segs->n != 2 || segs->list || segs->head.v6)
 		return false;
-	roe_segs_fix_id(segs);
-	return icrc_is(&flow->run, heads, segs, hdrlen, rx, icrc);
+	roe_segs_fix_id(segs, true);
+	if (icrc_is(&flow->run, heads, segs, hdrlen, rx, icrc))
+		return true;
+	/* it is a bad one: that says nothing about those behind it */
+	roe_segs_fix_id(segs, false);
+	return false;
 }
 
 /* The pad was part of the ICRC; it is not part of the payload. */

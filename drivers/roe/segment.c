@@ -164,7 +164,8 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 	segs->n = 0;
 	segs->len = 0;
 	segs->fixed_id = false;
-	segs->list = skb_is_gso(skb) && (si->gso_type & SKB_GSO_FRAGLIST);
+	/* one that was made linear (by generic XDP) is a train, if its packets are of one length */
+	segs->list = skb_is_gso(skb) && (si->gso_type & SKB_GSO_FRAGLIST) && si->frag_list;
 	segs->head.v6 = skb->protocol == htons(ETH_P_IPV6);
 	if (skb->len < off + sizeof(*udp) + ROE_PKT_MIN ||
 	    !read_ip(&segs->head, skb_network_header(skb)))
@@ -263,16 +264,19 @@ bool roe_segs_next(struct roe_segs *segs)
 ROE_EXPORT_FOR_TEST(roe_segs_next);
 
 /**
- * roe_segs_fix_id() - all packets of this train have the ID of the first one
+ * roe_segs_fix_id() - do all packets of this train have the ID of the first one?
  * @segs: at the second packet
+ * @fixed: they have; false: after all they count up
  *
  * GRO keeps the first ID only and merges packets whose IDs count up as well as
  * such with equal ones (datapath.md 3.8).
  */
-void roe_segs_fix_id(struct roe_segs *segs)
+void roe_segs_fix_id(struct roe_segs *segs, bool fixed)
 {
-	segs->fixed_id = true;
-	segs->id--;
+	if (segs->fixed_id == fixed)
+		return;
+	segs->fixed_id = fixed;
+	segs->id += fixed ? -1 : 1;
 	roe_frame_head_set(&segs->head, segs->id, segs->len);
 }
 
