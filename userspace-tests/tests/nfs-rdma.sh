@@ -79,9 +79,10 @@ server_up()
 	echo Y > $nfsd/v4_end_grace || sleep 10
 }
 
+# What the threads had open is closed by a worker, a moment after they have ended.
 server_down()
 {
-	echo 0 > $nfsd/threads && umount "$export" && umount $nfsd
+	echo 0 > $nfsd/threads && wait_for 20 umount -q "$export" && umount $nfsd
 }
 
 # client_mount NETNS ADDRESS OPTIONS
