@@ -10,7 +10,6 @@
 #include <linux/prandom.h>
 #include <linux/slab.h>
 #include <net/dsfield.h>
-#include <net/gro.h>
 #include <net/gso.h>
 #include <net/ip.h>
 #include <roe/opcode.h>
@@ -502,20 +501,6 @@ static void segs_linear_list(struct kunit *test)
 	expect_packets(test, &even, txb, skb);
 }
 
-/* The sum that the NIC gave for the first packet is not that of a list. */
-static void segs_list_checksum(struct kunit *test)
-{
-	struct sk_buff *skb = build_list(test, &even, fill_txb(test, &even));
-
-	NAPI_GRO_CB(skb)->count = even.n;
-	skb->ip_summed = CHECKSUM_COMPLETE;
-	KUNIT_EXPECT_EQ(test, roe_gro_complete(NULL, skb, 0), 0);
-	KUNIT_EXPECT_EQ(test, (int)skb->ip_summed, CHECKSUM_UNNECESSARY);
-	skb->ip_summed = CHECKSUM_PARTIAL;
-	KUNIT_EXPECT_EQ(test, roe_gro_complete(NULL, skb, 0), 0);
-	KUNIT_EXPECT_EQ(test, (int)skb->ip_summed, CHECKSUM_PARTIAL);
-}
-
 /* All IDs equal, as some adapters send them: one question, then it is known. */
 static void segs_fixed_id(struct kunit *test)
 {
@@ -643,7 +628,6 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(segs_any_layout, train_gen_params),
 	KUNIT_CASE_PARAM(segs_list, train_gen_params),
 	KUNIT_CASE(segs_linear_list),
-	KUNIT_CASE(segs_list_checksum),
 	KUNIT_CASE(segs_fixed_id),
 	KUNIT_CASE(segs_no_fixed_id),
 	KUNIT_CASE(segs_hostile),

@@ -30,22 +30,67 @@ static struct sk_buff *find(struct list_head *head)
 	return NULL;
 }
 
+/* The IP header of a datagram of @sk; @off is behind the UDP header. */
+static const struct iphdr *ip4_at(const struct sk_buff *skb, unsigned int off)
+{
+	return (const void *)(skb->data + off - sizeof(struct udphdr) - sizeof(struct iphdr));
+}
+
+static const struct ipv6hdr *ip6_at(const struct sk_buff *skb, unsigned int off)
+{
+	return (const void *)(skb->data + off - sizeof(struct udphdr) - sizeof(struct ipv6hdr));
+}
+
 /*
- * Is it for a device of ours? The socket gets what is forwarded as well, and who cuts
- * a list up again gives all packets but the first new IPv4 IDs, which the ICRC covers.
- * GRO's offset is behind the UDP header; @p is the head of a list to be.
+ * Is it for a device of ours? The socket gets what is forwarded as well, and lists of
+ * that are no work of ours. @p is the head of a list to be.
  */
 static bool to_us(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
 {
-	const u8 *udp = p->data + skb_gro_offset(skb) - sizeof(struct udphdr);
+	unsigned int off = skb_gro_offset(skb);
 	struct in6_addr daddr;
 
 	if (sk->sk_family == AF_INET6)
-		daddr = ((const struct ipv6hdr *)(udp - sizeof(struct ipv6hdr)))->daddr;
+		daddr = ip6_at(p, off)->daddr;
 	else
-		ipv6_addr_set_v4mapped(((const struct iphdr *)(udp - sizeof(struct iphdr)))->daddr,
-				       &daddr);
+		ipv6_addr_set_v4mapped(ip4_at(p, off)->daddr, &daddr);
 	return roe_net_owner(sock_net(sk), &daddr, skb->dev);
+}
+
+/*
+ * Who cuts the list up on its way to us (NFQUEUE, cake on an ifb) gives the packets behind
+ * the first one IDs that count up, and the ICRC covers them. With DF it can be told to
+ * leave them, see roe_gro_complete(); without, they have to count already.
+ */
+static bool ids_survive(const struct iphdr *head, const struct iphdr *ip, unsigned int count)
+{
+	return head->frag_off & htons(IP_DF) || (u16)(ntohs(head->id) + count) == ntohs(ip->id);
+}
+
+static bool same_way4(const struct sk_buff *p, const struct sk_buff *skb, unsigned int off)
+{
+	const struct iphdr *a = ip4_at(p, off), *b = ip4_at(skb, off);
+
+	return a->tos == b->tos && a->ttl == b->ttl && a->frag_off == b->frag_off &&
+	       ids_survive(a, b, NAPI_GRO_CB(p)->count);
+}
+
+static bool same_way6(const struct sk_buff *p, const struct sk_buff *skb, unsigned int off)
+{
+	const struct ipv6hdr *a = ip6_at(p, off), *b = ip6_at(skb, off);
+
+	return *(const __be32 *)a == *(const __be32 *)b && a->hop_limit == b->hop_limit;
+}
+
+/*
+ * Of a list the stack reads one TTL, DSCP and ECN mark. GRO has compared the addresses and
+ * the flow label, and since 6.10 leaves the rest to the protocol above.
+ */
+static bool same_way(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
+{
+	unsigned int off = skb_gro_offset(skb);
+
+	return sk->sk_family == AF_INET6 ? same_way6(p, skb, off) : same_way4(p, skb, off);
 }
 
 /* Nothing of ours is so short, and a head that is none would take the list with it. */
@@ -56,7 +101,7 @@ static bool long_enough(const struct sk_buff *p, const struct sk_buff *skb)
 	return p->len >= min && skb->len >= min;
 }
 
-/* What IP compared: TTL, TOS and the like differ, or it is a fragment. */
+/* What IP found: it is a fragment, or its length is not that of the packet. */
 static bool may_join(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
 {
 	return !NAPI_GRO_CB(p)->flush && !NAPI_GRO_CB(skb)->flush && !skb_has_frag_list(skb) &&
@@ -99,11 +144,14 @@ struct sk_buff *roe_gro_receive(struct sock *sk, struct list_head *head, struct 
 
 	if (!p)
 		return NULL;
-	if (!may_join(sk, p, skb) || !pskb_may_pull(skb, skb_gro_offset(skb)))
+	if (!may_join(sk, p, skb) || !pskb_may_pull(skb, skb_gro_offset(skb)) ||
+	    !same_way(sk, p, skb))
 		return p;
 	join(p, skb);
 	return NULL;
 }
+
+ROE_EXPORT_FOR_TEST(roe_gro_receive);
 
 /**
  * roe_gro_complete() - udp_tunnel_sock_cfg.gro_complete
@@ -124,6 +172,9 @@ int roe_gro_complete(struct sock *sk, struct sk_buff *skb, int nhoff)
 	if (skb->ip_summed == CHECKSUM_COMPLETE)
 		skb->ip_summed = CHECKSUM_UNNECESSARY;
 	skb_shinfo(skb)->gso_type = SKB_GSO_FRAGLIST | SKB_GSO_UDP_L4;
+	/* leave the IDs as they are; it is an error without DF */
+	if (sk->sk_family == AF_INET && ip4_at(skb, nhoff)->frag_off & htons(IP_DF))
+		skb_shinfo(skb)->gso_type |= SKB_GSO_TCP_FIXEDID;
 	skb_shinfo(skb)->gso_segs = NAPI_GRO_CB(skb)->count;
 	return 0;
 }

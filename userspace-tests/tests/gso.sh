@@ -191,8 +191,37 @@ through_us()
 	[ "${counters#*,}" = 0 ]
 }
 
+# What comes in goes on by another pair of veths, which does not take lists: they are cut
+# up again, and some of their packets are missing.
+cut_up()
+{
+	local wrong list rc
+	ip link add vx type veth peer name vy address "$(cat /sys/class/net/vb/address)" || return
+	netdevs+=(vx)
+	ethtool -K vx tx-gso-list off
+	ip link set vx mtu 9000 up && ip link set vy mtu 9000 up && tc qdisc add dev vb ingress &&
+	tc filter add dev vb parent ffff: protocol ip u32 match ip protocol 17 0xff \
+		match ip dport 4791 0xffff action mirred egress redirect dev vx || return
+	$in_ra tc qdisc add dev va root netem delay 2ms loss 3%
+	tcpdump -i vb -c 1 -w /dev/null udp dst port 4791 and greater 9100 2> "$TMP/dump.list" &
+	list=$!
+	pids+=("$list")
+	wait_for 30 grep -q "listening on" "$TMP/dump.list"
+	wrong=$(counter roe1 rx_icrc_encapsulated)
+	stream
+	rc=$?
+	wrong=$(($(counter roe1 rx_icrc_encapsulated) - wrong))
+	echo "# with a wrong ICRC: $wrong"
+	$in_ra tc qdisc del dev va root
+	tc -s filter show dev vb parent ffff:
+	tc qdisc del dev vb ingress
+	ip link del vx
+	[ $rc = 0 ] && [ "$wrong" = 0 ] && wait_for 5 not_running "$list"
+}
+
 check "lists on a VLAN" on_vlan
 check "lists of what is forwarded" through_us
+check "lists with gaps that are cut up" cut_up
 ethtool -K vb rx-udp-gro-forwarding on
 check "singles merged by GRO" stream
 ethtool -K vb rx-udp-gro-forwarding off rx-gro-list on

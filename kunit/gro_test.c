@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Which packets GRO may put into one list: such that whoever looks at the first one's
+ * IP header has seen that of all, and whoever takes the list apart leaves each as it was.
+ */
+#include <kunit/test.h>
+#include <net/gro.h>
+#include <net/inet_ecn.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+#include "../drivers/roe/frame.h"
+#include "../drivers/roe/net.h"
+
+#define PAYLOAD		(ROE_PKT_MIN + 64)
+
+/* What of its IP header differs from the head's, which has ID 100 and two members. */
+struct member {
+	const char	*name;
+	bool		v6;
+	bool		df;
+	u16		id;
+	u8		tos, ttl;	/* xor */
+	u16		frag_off;	/* xor */
+	bool		joined;
+};
+
+static const struct member members[] = {
+	{ "v4 ID counts on", false, false, 102, 0, 0, 0, true },
+	{ "v4 a gap", false, false, 103, 0, 0, 0, false },
+	{ "v4 ID of the head", false, false, 100, 0, 0, 0, false },
+	{ "v4 DF, ID counts on", false, true, 102, 0, 0, 0, true },
+	{ "v4 DF, a gap", false, true, 9000, 0, 0, 0, true },
+	{ "v4 DF, ID of the head", false, true, 100, 0, 0, 0, true },
+	{ "v4 DF not in both", false, true, 102, 0, 0, IP_DF, false },
+	{ "v4 congestion marked", false, true, 102, INET_ECN_CE, 0, 0, false },
+	{ "v4 other DSCP", false, true, 102, 0x20, 0, 0, false },
+	{ "v4 other TTL", false, true, 102, 0, 1, 0, false },
+	{ "v6", true, false, 0, 0, 0, 0, true },
+	{ "v6 congestion marked", true, false, 0, INET_ECN_CE, 0, 0, false },
+	{ "v6 other traffic class", true, false, 0, 0x20, 0, 0, false },
+	{ "v6 other hop limit", true, false, 0, 0, 1, 0, false },
+};
+
+static void member_desc(const struct member *m, char *desc)
+{
+	strscpy(desc, m->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(member, members, member_desc);
+
+static void put_skb(void *skb)
+{
+	kfree_skb(skb);
+}
+
+/* As GRO holds it when it calls us; @m of NULL is a head. */
+static struct sk_buff *datagram(struct kunit *test, const struct member *like,
+				const struct member *m)
+{
+	u32 ip_len = like->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+	u32 len = ip_len + sizeof(struct udphdr) + PAYLOAD;
+	struct sk_buff *skb = alloc_skb(NET_SKB_PAD + len, GFP_KERNEL);
+	u8 tos = INET_ECN_ECT_0 ^ (m ? m->tos : 0);
+	void *ip;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	skb_reserve(skb, NET_SKB_PAD);
+	ip = skb_put_zero(skb, len);
+	if (like->v6) {
+		ip6_flow_hdr(ip, tos, 0);
+		((struct ipv6hdr *)ip)->hop_limit = 64 ^ (m ? m->ttl : 0);
+	} else {
+		*(struct iphdr *)ip = (struct iphdr) {
+			.version = 4, .ihl = 5, .tos = tos,
+			.ttl = 64 ^ (m ? m->ttl : 0),
+			.id = htons(m ? m->id : 100),
+			.frag_off = htons((like->df ? IP_DF : 0) ^ (m ? m->frag_off : 0)),
+		};
+	}
+	NAPI_GRO_CB(skb)->data_offset = ip_len + sizeof(struct udphdr);
+	NAPI_GRO_CB(skb)->flush = 0;
+	NAPI_GRO_CB(skb)->same_flow = 1;
+	NAPI_GRO_CB(skb)->count = 1;
+	NAPI_GRO_CB(skb)->last = skb;
+	return skb;
+}
+
+static struct sock *fake_sock(struct kunit *test, bool v6)
+{
+	struct sock *sk = kunit_kzalloc(test, sizeof(*sk), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, sk);
+	sk->sk_family = v6 ? AF_INET6 : AF_INET;
+	return sk;
+}
+
+static void gro_join(struct kunit *test)
+{
+	const struct member *m = test->param_value;
+	struct sock *sk = fake_sock(test, m->v6);
+	struct sk_buff *p = datagram(test, m, NULL), *skb;
+	LIST_HEAD(held);
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, put_skb, p), 0);
+	skb = datagram(test, m, m);
+	/* who is to receive it was asked when the list began */
+	NAPI_GRO_CB(p)->count = 2;
+	list_add(&p->list, &held);
+	if (m->joined) {
+		KUNIT_EXPECT_NULL(test, roe_gro_receive(sk, &held, skb));
+		KUNIT_EXPECT_EQ(test, (int)NAPI_GRO_CB(p)->count, 3);
+	} else {
+		KUNIT_EXPECT_PTR_EQ(test, roe_gro_receive(sk, &held, skb), p);
+		KUNIT_EXPECT_EQ(test, (int)NAPI_GRO_CB(p)->count, 2);
+	}
+	skb_list_del_init(p);
+	if (skb_shinfo(p)->frag_list != skb)
+		kfree_skb(skb);
+}
+
+/* The sum that the NIC gave for the first packet is not that of a list. */
+static void gro_checksum(struct kunit *test)
+{
+	const struct member *m = &members[0];
+	struct sock *sk = fake_sock(test, false);
+	struct sk_buff *p = datagram(test, m, NULL);
+	int off = NAPI_GRO_CB(p)->data_offset;
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, put_skb, p), 0);
+	p->ip_summed = CHECKSUM_COMPLETE;
+	KUNIT_EXPECT_EQ(test, roe_gro_complete(sk, p, off), 0);
+	KUNIT_EXPECT_EQ(test, (int)p->ip_summed, CHECKSUM_UNNECESSARY);
+	p->ip_summed = CHECKSUM_PARTIAL;
+	KUNIT_EXPECT_EQ(test, roe_gro_complete(sk, p, off), 0);
+	KUNIT_EXPECT_EQ(test, (int)p->ip_summed, CHECKSUM_PARTIAL);
+}
+
+/* With DF the IDs stay as they are when the list is cut up, without that is refused. */
+static void gro_fixed_id(struct kunit *test)
+{
+	static const struct member df = { .df = true }, no_df;
+	struct sock *sk = fake_sock(test, false);
+	struct sk_buff *a = datagram(test, &df, NULL), *b;
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, put_skb, a), 0);
+	b = datagram(test, &no_df, NULL);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, put_skb, b), 0);
+	roe_gro_complete(sk, a, NAPI_GRO_CB(a)->data_offset);
+	roe_gro_complete(sk, b, NAPI_GRO_CB(b)->data_offset);
+	KUNIT_EXPECT_EQ(test, (int)skb_shinfo(a)->gso_type,
+			SKB_GSO_FRAGLIST | SKB_GSO_UDP_L4 | SKB_GSO_TCP_FIXEDID);
+	KUNIT_EXPECT_EQ(test, (int)skb_shinfo(b)->gso_type, SKB_GSO_FRAGLIST | SKB_GSO_UDP_L4);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_PARAM(gro_join, member_gen_params),
+	KUNIT_CASE(gro_checksum),
+	KUNIT_CASE(gro_fixed_id),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "roe_gro",
+	.test_cases = cases,
+};
+
+kunit_test_suites(&suite);
