@@ -1664,6 +1664,43 @@ static void error_dup_ends_wait(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, roe_timer_next(sim->side[1].qp), 0);
 }
 
+/* What is on the wire, in order; returns how many. */
+static unsigned int take_all(struct sim *sim, struct sim_pkt **pkts, unsigned int max)
+{
+	unsigned int n = 0;
+
+	while (n < max && (pkts[n] = sim_take(sim)))
+		n++;
+	return n;
+}
+
+/* A gap closes, but for the last of those kept there is no receive WQE: the rest is told. */
+static void error_early_not_ready(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_pkt *pkts[5];
+	struct roe_pkt p;
+	unsigned int i;
+
+	sim_recv(sim, 1, 3 * SIM_MTU);
+	sim_post(sim, 0, IB_WR_SEND, 3 * SIM_MTU, SIG);
+	sim_post(sim, 0, IB_WR_SEND, 2 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 5), 5);
+	for (i = 1; i <= 4; i++) {
+		pkts[i % 4]->rx.p.ackreq = false;
+		sim_receive(sim, 1, &pkts[i % 4]->rx);
+		sim_emit(sim, 1);
+		if (i == 1)
+			KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	}
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
+	KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, 2));
+	for (i = 0; i < 5; i++)
+		sim_put(sim, pkts[i]);
+}
+
 /* --- what a gap costs -------------------------------------------------------- */
 
 #define GAP_PKTS	40
@@ -1765,6 +1802,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_no_memory_response),
 	KUNIT_CASE(error_read_refused),
 	KUNIT_CASE(error_dup_ends_wait),
+	KUNIT_CASE(error_early_not_ready),
 	{}
 };
 

@@ -700,11 +700,12 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 
 	expected(qp, ctx, rx);
 	while (!resp->fatal && !resp->nak_state && (early = roe_early_take(resp, &rx))) {
-		closed = ready(qp, rx);
-		if (closed)
+		if (ready(qp, rx)) {
+			closed = true;
 			expected(qp, ctx, rx);
-		else
+		} else {
 			roe_early_purge(resp);
+		}
 		roe_early_free(early);
 	}
 	if (resp->fatal || resp->nak_state)
