@@ -1701,6 +1701,25 @@ static void error_early_not_ready(struct kunit *test)
 		sim_put(sim, pkts[i]);
 }
 
+/* The peer reads much: requests of this side do not wait until it has all. */
+static void error_crowded(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt rx = { .p = a_read(sim, 0, SIM_REGION) };
+	unsigned int before = 0;
+	struct roe_pkt p;
+
+	sim_receive(sim, 1, &rx);
+	sim_post(sim, 1, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 1);
+	while (next_pkt(sim, 0, &p) && p.opcode != ROE_OP_SEND_ONLY)
+		before++;
+	KUNIT_EXPECT_LE(test, before, ROE_TXB_PKTS);
+	while (next_pkt(sim, 0, &p))
+		before++;
+	KUNIT_EXPECT_EQ(test, before, SIM_REGION / SIM_MTU);
+}
+
 /* --- what a gap costs -------------------------------------------------------- */
 
 #define GAP_PKTS	40
@@ -1803,6 +1822,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_read_refused),
 	KUNIT_CASE(error_dup_ends_wait),
 	KUNIT_CASE(error_early_not_ready),
+	KUNIT_CASE(error_crowded),
 	{}
 };
 

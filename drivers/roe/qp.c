@@ -110,24 +110,37 @@ struct roe_qp *roe_qp_lookup(u32 qpn)
 
 /* --- one run --- */
 
+/* Returns how many; @more: there are more. */
+static unsigned int emit_requests(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb,
+				  bool *more)
+{
+	unsigned int n = txb->n;
+
+	*more |= roe_requester_emit(qp, ctx, txb);
+	return txb->n - n;
+}
+
 static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
-	bool more, waits = qp->resp.echo.until;
-	unsigned int n;
+	bool more = false, waits = qp->resp.echo.until;
+	unsigned int requests = 0;
 
 	if (roe_qp_is_ud(qp))
 		return roe_ud_emit(qp, ctx, txb);
 	if (unlikely(qp->resp.cnp_due))
 		roe_cc_emit(qp, txb);
-	more = roe_responder_emit(qp, ctx, txb);
+	/* responses have their order, and requests; neither has to wait for the other */
+	if (qp->crowded && !ctx->answers_only)
+		requests = emit_requests(qp, ctx, txb, &more);
+	more |= roe_responder_emit(qp, ctx, txb);
 	/* the requests come next, when the worker has brought what the answers wait for */
 	if (ctx->answers_only)
 		return !qp->resp.stalled;
-	n = txb->n;
-	more |= roe_requester_emit(qp, ctx, txb);
-	if (txb->n == n)
+	qp->crowded = !qp->crowded && !roe_txb_room(txb);
+	requests += emit_requests(qp, ctx, txb, &more);
+	if (!requests)
 		return more;
-	roe_echo_answer(qp, ctx, txb->n - n);
+	roe_echo_answer(qp, ctx, requests);
 	if (waits)
 		more |= roe_responder_emit(qp, ctx, txb);
 	return more;

@@ -285,6 +285,7 @@ struct roe_qp {
 	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
 	enum ib_qp_type		type;
 	bool			tx_busy, tx_again;
+	bool			crowded;	/* the last burst had only responses */
 	bool			stopping;	/* RESET or ERR waits for the end of a burst */
 	bool			lent;		/* what the SQ sends is still read: no WQE fails */
 	int			tx_cpu;		/* UC, UD: where sent packets may wait; qp.c */
