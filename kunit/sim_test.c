@@ -1720,6 +1720,36 @@ static void error_crowded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, before, SIM_REGION / SIM_MTU);
 }
 
+/* Responses swapped in pairs: the rest of the READ comes again once, not for each pair. */
+static void error_swapped(struct kunit *test)
+{
+	struct sim_pkt *pkts[ROE_TXB_PKTS];
+	struct sim *sim = fresh(test);
+	unsigned int i, n, reads = 0;
+	struct roe_pkt p;
+
+	sim->slot = ROE_TXB_PKTS * SIM_MTU;
+	sim->side[0].qp->req.srtt = 2 * SIM_WIRE_NS;
+	sim_post(sim, 0, IB_WR_RDMA_READ, ROE_TXB_PKTS * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 1), 1);
+	sim_receive(sim, 1, &pkts[0]->rx);
+	sim_put(sim, pkts[0]);
+	sim_emit(sim, 1);
+	n = take_all(sim, pkts, ROE_TXB_PKTS);
+	KUNIT_ASSERT_EQ(test, n, ROE_TXB_PKTS);
+	for (i = 0; i < n; i += 8)
+		swap(pkts[i], pkts[i + 1]);
+	for (i = 0; i < n; i++) {
+		sim_receive(sim, 0, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+		sim_emit(sim, 0);
+	}
+	while (next_pkt(sim, 1, &p))
+		reads += p.opcode == ROE_OP_READ_REQ;
+	KUNIT_EXPECT_EQ(test, reads, 1);
+}
+
 /* --- what a gap costs -------------------------------------------------------- */
 
 #define GAP_PKTS	40
@@ -1823,6 +1853,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_dup_ends_wait),
 	KUNIT_CASE(error_early_not_ready),
 	KUNIT_CASE(error_crowded),
+	KUNIT_CASE(error_swapped),
 	{}
 };
 

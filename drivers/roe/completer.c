@@ -72,15 +72,23 @@ static bool ack_before(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
 	return complete;
 }
 
-/* Once per gap: what follows in flight would imply the same loss again. */
+/*
+ * Once per gap and round trip: what follows in flight would imply the same loss again. Nor
+ * is it news if the missing one comes after all, for a network changes the order as well:
+ * then those that were thrown away behind it are missing, and are on their way again.
+ */
 static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 {
-	if (qp->req.rewound)
+	struct roe_req *req = &qp->req;
+
+	if (req->rewound || ctx->now < req->implied_until)
 		return;
 	roe_stat_inc(qp->dev, ROE_STAT_IMPLIED_NAK);
 	roe_requester_lost(qp);
-	if (roe_requester_again(qp, ctx))
-		qp->req.rewound = true;
+	if (!roe_requester_again(qp, ctx))
+		return;
+	req->rewound = true;
+	req->implied_until = ctx->now + req->srtt;
 }
 
 /*

@@ -158,6 +158,7 @@ struct roe_req {
 	bool	paging;		/* ... or the pages for a response are there */
 	bool	direct;		/* requests go to the peer without a network */
 	bool	rewound;	/* went back for una already; no progress since */
+	u64	implied_until;	/* ns: what implies a loss was on its way when that was told */
 	bool	told;		/* ... as a NAK 0x60 or RNR NAK had said */
 	bool	early;		/* ... by the early deadline */
 	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
