@@ -89,13 +89,15 @@ u32 roe_device_mtu(const struct roe_dev *dev);
 struct roe_gid {
 	struct hlist_node	node;	/* RCU */
 	struct in6_addr		addr;	/* IPv4: mapped */
-	u16			vlan_id;	/* of the GID's netdev, 0xffff: none */
+	int			ifindex;	/* of the GID's netdev */
+	u16			vlan_id;	/* the same, 0xffff: none */
 	struct rcu_head		rcu;
 };
 
 int roe_gid_add(const struct ib_gid_attr *attr, void **context);
 int roe_gid_del(const struct ib_gid_attr *attr, void **context);
-const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr);
+const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr,
+				   const struct net_device *ndev);
 
 /* mad.c: verb */
 int roe_mad_process(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *wc,

@@ -7,12 +7,25 @@
 #include <linux/rculist.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
+#include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 #include "device.h"
 
 static unsigned int bucket(const struct in6_addr *addr)
 {
 	return hash_32(ipv6_addr_hash(addr), ROE_GID_HASH_BITS);
+}
+
+static int netdev_of(const struct ib_gid_attr *attr)
+{
+	const struct net_device *ndev;
+	int ifindex;
+
+	rcu_read_lock();
+	ndev = rcu_dereference(attr->ndev);
+	ifindex = ndev ? ndev->ifindex : 0;
+	rcu_read_unlock();
+	return ifindex;
 }
 
 /**
@@ -34,6 +47,7 @@ int roe_gid_add(const struct ib_gid_attr *attr, void **context)
 	memcpy(&gid->addr, &attr->gid, sizeof(gid->addr));
 	if (rdma_read_gid_l2_fields(attr, &gid->vlan_id, NULL))
 		gid->vlan_id = 0xffff;
+	gid->ifindex = netdev_of(attr);
 	hlist_add_head_rcu(&gid->node, &dev->gids[bucket(&gid->addr)]);
 	*context = gid;
 	return 0;
@@ -60,17 +74,27 @@ int roe_gid_del(const struct ib_gid_attr *attr, void **context)
  * roe_gid_find() - is this an address of the device?
  * @dev: device
  * @addr: IPv6, or IPv4 mapped
+ * @ndev: where a packet for it came in
+ *
+ * Several netdevs may have the address: a VLAN has the MAC of the netdev below, and the
+ * link-local address that goes with it.
  *
  * RCU read-side section, in which the result is valid.
  *
- * Return: NULL if not.
+ * Return: NULL if not; of several the one of @ndev, or else one with the same VLAN tag.
  */
-const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr)
+const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr,
+				   const struct net_device *ndev)
 {
-	const struct roe_gid *gid;
+	const struct roe_gid *gid, *any = NULL;
 
-	hlist_for_each_entry_rcu(gid, &dev->gids[bucket(addr)], node)
-		if (ipv6_addr_equal(&gid->addr, addr))
+	hlist_for_each_entry_rcu(gid, &dev->gids[bucket(addr)], node) {
+		if (!ipv6_addr_equal(&gid->addr, addr))
+			continue;
+		if (gid->ifindex == ndev->ifindex)
 			return gid;
-	return NULL;
+		if (!any || gid->vlan_id == rdma_vlan_dev_vlan_id(ndev))
+			any = gid;
+	}
+	return any;
 }

@@ -62,24 +62,51 @@ struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev)
 }
 
 /**
- * roe_net_owner() - whose address is it?
+ * roe_net_ingress() - where did a packet come in?
  * @net: namespace
- * @addr: IPv6, or IPv4 mapped
- * @ndev: of several devices, link-local addresses, the one on this netdev
+ * @skb: behind the IP receive path, which has filled in its control block
+ *
+ * Behind a VRF @skb->dev is that of the VRF; the control block has the slave, as for
+ * sockets bound to one (inet_sdif()). What comes from this host itself comes by lo, but
+ * in IPv6 for a netdev.
  *
  * RCU read-side section, in which the result is valid.
  *
- * Return: a device with that GID, or NULL.
+ * Return: the netdev.
+ */
+const struct net_device *roe_net_ingress(struct net *net, const struct sk_buff *skb)
+{
+	bool v6 = skb->protocol == htons(ETH_P_IPV6);
+	int ifindex = v6 ? inet6_sdif(skb) : inet_sdif(skb);
+	const struct net_device *ndev;
+
+	if (v6 && !ifindex && (skb->dev->flags & IFF_LOOPBACK))
+		ifindex = IP6CB(skb)->iif;
+	ndev = ifindex ? dev_get_by_index_rcu(net, ifindex) : NULL;
+	return ndev ?: skb->dev;
+}
+
+/**
+ * roe_net_owner() - whose address is it?
+ * @net: namespace
+ * @addr: IPv6, or IPv4 mapped
+ * @ndev: where a packet for it came in
+ *
+ * RCU read-side section, in which the result is valid.
+ *
+ * Return: a device with that GID, of several the one that has it on @ndev, or NULL.
  */
 struct roe_dev *roe_net_owner(struct net *net, const struct in6_addr *addr,
 			      const struct net_device *ndev)
 {
 	struct roe_dev *dev, *any = NULL;
+	const struct roe_gid *gid;
 
 	list_for_each_entry_rcu(dev, &roe_net(net)->devices, net_entry) {
-		if (!roe_gid_find(dev, addr))
+		gid = roe_gid_find(dev, addr, ndev);
+		if (!gid)
 			continue;
-		if (dev->ndev == ndev)
+		if (gid->ifindex == ndev->ifindex)
 			return dev;
 		any = dev;
 	}
@@ -191,7 +218,7 @@ static int encap_rcv(struct sock *sk, struct sk_buff *skb)
 	__skb_push(skb, -skb_network_offset(skb));
 	verdict = roe_receive_skb(net, skb);
 	if (verdict != ROE_RX_TAKEN)
-		roe_stat_inc(roe_net_device(net, skb->dev),
+		roe_stat_inc(roe_net_device(net, roe_net_ingress(net, skb)),
 			     verdict == ROE_RX_FOREIGN ? ROE_STAT_RX_NO_QP :
 							 ROE_STAT_RX_MALFORMED);
 	local_bh_enable();

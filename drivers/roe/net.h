@@ -79,8 +79,10 @@ void roe_net_del(struct roe_dev *dev);
 struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev);
 struct list_head *roe_net_devices(struct net *net);
 
+/* The netdev that a packet came by, not the VRF over it. RCU. */
+const struct net_device *roe_net_ingress(struct net *net, const struct sk_buff *skb);
 /*
- * The device of the namespace that owns @addr, if two do the one on @ndev. RCU.
+ * The device of the namespace that owns @addr, if two do the one that has it on @ndev. RCU.
  */
 struct roe_dev *roe_net_owner(struct net *net, const struct in6_addr *addr,
 			      const struct net_device *ndev);

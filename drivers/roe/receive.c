@@ -49,6 +49,7 @@ static struct batch __percpu *batches;
 struct flow {
 	struct net		*net;
 	const struct sk_buff	*skb;
+	const struct net_device	*ndev;		/* by which it came */
 	struct roe_rx_l3	l3;		/* for datagrams */
 	struct roe_icrc_run	run;		/* open while packets are proven */
 	struct in6_addr		saddr, daddr;	/* IPv4: mapped */
@@ -107,7 +108,7 @@ static void read_l3(struct flow *flow, u16 vlan_id)
 /* A datagram may come to any address of the device. */
 static bool to_device(struct roe_dev *dev, struct flow *flow)
 {
-	const struct roe_gid *gid = roe_gid_find(dev, &flow->daddr);
+	const struct roe_gid *gid = roe_gid_find(dev, &flow->daddr, flow->ndev);
 
 	if (!gid)
 		return false;
@@ -118,14 +119,14 @@ static bool to_device(struct roe_dev *dev, struct flow *flow)
 /* Any member of the group: what is proven with it goes to all (wire.md section 6). */
 static struct roe_qp *find_member(struct flow *flow)
 {
-	read_l3(flow, rdma_vlan_dev_vlan_id(flow->skb->dev));
-	return roe_mcast_member(flow->net, flow->skb->dev, &flow->daddr);
+	read_l3(flow, rdma_vlan_dev_vlan_id(flow->ndev));
+	return roe_mcast_member(flow->net, flow->ndev, &flow->daddr);
 }
 
 /* The QP1 of the device with the destination address. */
 static struct roe_qp *find_gsi(struct flow *flow)
 {
-	struct roe_dev *dev = roe_net_owner(flow->net, &flow->daddr, flow->skb->dev);
+	struct roe_dev *dev = roe_net_owner(flow->net, &flow->daddr, flow->ndev);
 
 	return dev && to_device(dev, flow) ? READ_ONCE(dev->gsi) : NULL;
 }
@@ -398,7 +399,7 @@ static void deliver(struct flow *flow, struct batch *batch)
 		return;
 	}
 	batch->busy = true;
-	roe_mcast_receive(flow->net, flow->skb->dev, &flow->daddr, batch->pkt, n);
+	roe_mcast_receive(flow->net, flow->ndev, &flow->daddr, batch->pkt, n);
 	batch->busy = false;
 }
 
@@ -414,7 +415,7 @@ static bool take(struct flow *flow, struct roe_segs *segs, struct batch *batch)
 		flow->qp = find_qp(flow, qpn);
 	}
 	if (!flow->qp) {
-		roe_stat_inc(roe_net_device(flow->net, flow->skb->dev), ROE_STAT_RX_NO_QP);
+		roe_stat_inc(roe_net_device(flow->net, flow->ndev), ROE_STAT_RX_NO_QP);
 		return false;
 	}
 	return prove(flow, segs, batch, &batch->pkt[batch->n]);
@@ -452,7 +453,7 @@ static bool skip_foreign(struct flow *flow, struct roe_segs *segs)
 			flow->qp = find_qp(flow, qpn);
 		}
 		if (flow->qp) {
-			roe_stat_add(roe_net_device(flow->net, flow->skb->dev),
+			roe_stat_add(roe_net_device(flow->net, flow->ndev),
 				     ROE_STAT_RX_NO_QP, skipped);
 			return true;
 		}
@@ -499,6 +500,7 @@ enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 	    segs.len < sizeof(struct roe_bth))
 		return ROE_RX_MALFORMED;
 	read_addresses(&flow, &segs.head);
+	flow.ndev = roe_net_ingress(net, skb);
 	flow.qpn = dest_qpn(&segs);
 	flow.qp = find_qp(&flow, flow.qpn);
 	if (!flow.qp && !skip_foreign(&flow, &segs))

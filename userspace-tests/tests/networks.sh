@@ -176,6 +176,59 @@ check "VLAN: priority from the service level" captured "vlan 7 and udp port 4791
 	stream roe0 10.7.0.1 roe1 10.7.0.2 5
 unset RT_SL
 check "untagged traffic next to it" stream roe0 10.0.0.1 roe1 10.0.0.2
+# A VLAN has the MAC address of the netdev below, and so the same link-local address: two
+# GIDs of one device differ by netdev only. What comes in says by which.
+link_local()	# NETNS NETDEV
+{
+	ip -n "$1" -6 -o addr show dev "$2" scope link | sed -n 's,.*inet6 \([^/]*\)/.*,\1,p'
+}
+
+cm_listens()
+{
+	rdma resource show cm_id | grep -q "LISTEN.*:$1\b"
+}
+
+# cm PORT SERVER CLIENT - in ra and rb, both must succeed
+cm()
+{
+	local s rc
+	# shellcheck disable=SC2086
+	timeout -k 5 $((60 * SLOW)) ip netns exec ra $2 > "$TMP/server.out" 2>&1 &
+	s=$!
+	pids+=("$s")
+	wait_for 30 cm_listens "$1"
+	# shellcheck disable=SC2086
+	timeout -k 5 $((60 * SLOW)) ip netns exec rb $3 > "$TMP/client.out" 2>&1
+	rc=$?
+	[ $rc = 0 ] || kill $s
+	wait $s && [ $rc = 0 ] && return
+	tail -n 12 "$TMP/server.out" "$TMP/client.out"
+	return 1
+}
+
+# linked_by NETDEV-A NETDEV-B - RDMA-CM over link-local addresses, RC and UD (which
+# knows one port only)
+rping_port=7100
+linked_by()
+{
+	local a b to r=$TESTS/rping_calm
+	a=$(link_local ra "$1") b=$(link_local rb "$2")
+	ns_gid ra roe0 "$a" "$1" && ns_gid rb roe1 "$b" "$2" || return
+	to=$a%$2 a=$a%$1 b=$b%$2
+	rping_port=$((rping_port + 1))
+	cm $rping_port "$r -s -a $a -p $rping_port -C 10 -V" \
+		"$r -c -a $to -I $b -p $rping_port -C 10 -V" || return
+	cm 7174 "udaddy -b $a -c 2" "udaddy -s $to -b $b -c 2"
+}
+
+check "VLAN and untagged: the same link-local address" \
+	[ "$(link_local ra va)" = "$(link_local ra va.7)" ]
+check "... RDMA-CM untagged" linked_by va vb
+check "... RDMA-CM on the VLAN" linked_by va.7 vb.7
+check "... tagged there" captured "vlan 7 and udp port 4791" "vlan 7.*4791" linked_by va.7 vb.7
+check "... and untagged again" captured "udp port 4791" "> [0-9a-f:]*, ethertype IPv6.*4791" \
+	linked_by va vb
+
 ip -n ra link del va.7
 ip -n rb link del vb.7
 check "VLAN deleted: its GIDs go" wait_for 10 eval \
