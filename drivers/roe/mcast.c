@@ -278,16 +278,34 @@ int roe_mcast_detach(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 /* --- delivery --- */
 
 /*
- * What arrives on the netdev, on a VLAN over it, or on what it is a port of. Not
- * on other netdevs above it: a macvlan gets its own copy of the same packet.
+ * Does what arrives on @ndev come by way of @lower? That is what it is a VLAN over, or
+ * has as a port, or both, at most MAX_NEST_DEV deep. Not other netdevs: a macvlan gets
+ * its own copy of the same packet, and what arrives in a VRF comes by one of its slaves.
  */
-static bool sees(const struct roe_dev *dev, const struct net_device *ndev)
+static bool comes_by(struct net_device *lower, const struct net_device *ndev)
 {
-	if (dev->ndev == ndev)
+	struct net_device *upper, *master;
+	struct list_head *iter;
+
+	if (lower == ndev)
 		return true;
-	if (is_vlan_dev(ndev))
-		return vlan_dev_real_dev(ndev) == dev->ndev;
-	return netdev_master_upper_dev_get_rcu(dev->ndev) == ndev;
+	master = netdev_master_upper_dev_get_rcu(lower);
+	netdev_for_each_upper_dev_rcu(lower, upper, iter) {
+		if (!is_vlan_dev(upper) && (upper != master || netif_is_l3_master(upper)))
+			continue;
+		if (comes_by(upper, ndev))
+			return true;
+	}
+	return false;
+}
+
+/* The group on a device, if that has members there and sees what arrives on @ndev. */
+static struct group *find_heard(struct roe_dev *dev, const struct net_device *ndev,
+				const struct in6_addr *gid)
+{
+	struct group *g = find(dev, gid);
+
+	return g && comes_by(dev->ndev, ndev) ? g : NULL;
 }
 
 /**
@@ -308,7 +326,7 @@ struct roe_qp *roe_mcast_member(struct net *net, const struct net_device *ndev,
 	struct group *g;
 
 	list_for_each_entry_rcu(dev, roe_net_devices(net), net_entry) {
-		g = sees(dev, ndev) ? find(dev, gid) : NULL;
+		g = find_heard(dev, ndev, gid);
 		m = g ? list_first_or_null_rcu(&g->members, struct member, entry) : NULL;
 		if (m)
 			return m->qp;
@@ -342,7 +360,7 @@ void roe_mcast_receive(struct net *net, const struct net_device *ndev,
 	struct roe_dev *dev;
 
 	list_for_each_entry_rcu(dev, roe_net_devices(net), net_entry) {
-		g = sees(dev, ndev) ? find(dev, gid) : NULL;
+		g = find_heard(dev, ndev, gid);
 		if (g)
 			deliver(g, pkts, n);
 	}

@@ -128,4 +128,108 @@ ip -n rb link del bond
 check "bond deleted: the netdev again" wait_for 10 joined rb vb 239.1.2.3
 kill -9 "$bg"
 wait "$bg" 2>/dev/null
+
+# --- what a group is received by: a netdev of two in a VRF, what lies above one ---
+# rc, in a VRF: roe2 - xa, roe3 - ya; rd, without: roe4 - xb, roe5 - yb
+two_wires()
+{
+	local n e
+	netns_add rc && netns_add rd || return
+	ip -n rc link add red type vrf table 10 && ip -n rc link set red up || return
+	ip -n rc link add blue type vrf table 11 && ip -n rc link set blue up || return
+	for n in x y; do
+		ip -n rc link add ${n}a type veth peer name ${n}b netns rd || return
+		ip -n rc link set ${n}a master red || return
+	done
+	for e in "rc xa 10.1.0.1" "rc ya 10.2.0.1" "rd xb 10.1.0.2" "rd yb 10.2.0.2"; do
+		# shellcheck disable=SC2086
+		set -- $e
+		no_dad "$2" "$1"
+		ip -n "$1" addr add "$3/24" dev "$2"
+		ip -n "$1" addr add "fd00:${3:3:1}::${3: -1}/64" dev "$2" nodad
+		ip -n "$1" link set "$2" up
+	done
+	link_add roe2 xa rc && link_add roe3 ya rc && link_add roe4 xb rd && link_add roe5 yb rd
+}
+
+# above NETDEV ADDRESS-C ADDRESS-D - an address on a netdev of each end, in rc NETDEV
+# as it is there, in rd the other end of the wire
+above()
+{
+	local b=${4:-xb}
+	no_dad "$1" rc
+	no_dad "$b" rd
+	ip -n rc addr add "$2/24" dev "$1" && ip -n rd addr add "$3/24" dev "$b" || return
+	ip -n rc link set "$1" up
+	ip -n rd link set "$b" up
+}
+
+# on_netdev NETDEV GROUP - a member of the group there, as the RDMA-CM would be
+on_netdev()
+{
+	background ip netns exec rc python3 -c '
+import socket, sys, time
+dev, group = socket.if_nametoindex(sys.argv[1]), sys.argv[2]
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+             socket.inet_aton(group) + bytes(4) + dev.to_bytes(4, sys.byteorder))
+time.sleep(600)' "$1" "$2"
+	wait_for 20 joined rc "$1" "$2"
+}
+
+# listen DEVICE ADDRESS GROUP WANT - wants so many of the group, and not one more
+listen()
+{
+	background ip netns exec rc mcast -d "$1" -g "$(ns_gid rc "$1" "$2")" "$3" 1 0 "$4" \
+		> "$TMP/rx.$1" 2>&1
+	wait_for 20 grep -q ready "$TMP/rx.$1"
+}
+
+tell()	# DEVICE ADDRESS GROUP NUMBER
+{
+	ip netns exec rd mcast -d "$1" -g "$(ns_gid rd "$1" "$2")" "$3" 0 "$4" 0
+}
+
+# apart GROUP ADDRESSES... - each device of a VRF has what comes in by its own netdev:
+# who waits for 7 fails with the 20 of the other
+apart()
+{
+	local x y
+	listen roe2 "$2" "$1" 20 && x=$bg && listen roe3 "$3" "$1" 7 && y=$bg || return
+	tell roe4 "$4" "$1" 20 && wait "$x" && tell roe5 "$5" "$1" 7 && wait "$y" && return
+	cat "$TMP/rx.roe2" "$TMP/rx.roe3"
+	return 1
+}
+
+# heard NETDEV ADDRESS-C ADDRESS-D GROUP - what comes in by NETDEV is for the device below
+heard()
+{
+	local x
+	on_netdev "$1" "$4" || return
+	listen roe2 "$2" "$4" 20 && x=$bg && tell roe4 "$3" "$4" 20 && wait "$x" && return
+	cat "$TMP/rx.roe2"
+	return 1
+}
+
+vlan()	# NETNS NETDEV ID
+{
+	ip -n "$1" link add link "$2" name "$2.$3" type vlan id "$3"
+}
+
+modprobe -a vrf 8021q 2>/dev/null
+topo_or_die two_wires
+check "two devices in a VRF: each its own" apart 239.1.1.1 10.1.0.1 10.2.0.1 10.1.0.2 10.2.0.2
+check "two devices in a VRF: IPv6" apart ff0e::1:7 fd00:1::1 fd00:2::1 fd00:1::2 fd00:2::2
+vlan rc xa 7 && vlan rd xb 7 && ip -n rc link set xa.7 master blue
+above xa.7 10.7.0.1 10.7.0.2 xb.7
+check "a VLAN in another VRF" heard xa.7 10.7.0.1 10.7.0.2 239.1.1.7
+vlan rc xa 6 && vlan rd xb 6 && ip -n rc link add br6 type bridge && ip -n rc link set xa.6 up master br6
+above br6 10.6.0.1 10.6.0.2 xb.6
+check "a bridge over a VLAN" heard br6 10.6.0.1 10.6.0.2 239.1.1.6
+ip -n rc link add br9 type bridge && ip -n rc link set xa master br9 && ip -n rc link set br9 master red
+above br9 10.9.0.1 10.9.0.2
+check "a bridge in a VRF" heard br9 10.9.0.1 10.9.0.2 239.1.1.9
+vlan rc br9 5 && vlan rd xb 5
+above br9.5 10.5.0.1 10.5.0.2 xb.5
+check "a VLAN over a bridge" heard br9.5 10.5.0.1 10.5.0.2 239.1.1.5
 tap_done
