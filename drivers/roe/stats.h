@@ -8,9 +8,9 @@
 
 enum roe_stat {
 	ROE_STAT_TX_PKTS,		/* packets handed to IP */
-	ROE_STAT_TX_BYTES,
+	ROE_STAT_TX_BYTES,		/* ... and their bytes, BTH to ICRC */
 	ROE_STAT_RX_PKTS,		/* packets with a right ICRC for one of our QPs */
-	ROE_STAT_RX_BYTES,
+	ROE_STAT_RX_BYTES,		/* the same */
 	ROE_STAT_DIRECT_PKTS,		/* from QP to QP of this device, without a network */
 	ROE_STAT_DIRECT_BYTES,		/* payload */
 	ROE_STAT_RELAYED,		/* messages that another processor has sent */

@@ -97,7 +97,8 @@ unsigned int roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs)
 
 	while ((skb = __skb_dequeue(skbs))) {
 		unsigned int n = max_t(unsigned int, skb_shinfo(skb)->gso_segs, 1);
-		u32 len = skb->len;
+		/* BTH to ICRC of each packet, as the receiver counts: a train has one head */
+		u32 len = skb->len - skb_transport_offset(skb) - sizeof(struct udphdr);
 		int err;
 
 		if (skb->protocol == htons(ETH_P_IPV6))

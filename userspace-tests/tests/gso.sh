@@ -106,6 +106,41 @@ singles()	# COMMAND... - every packet is an skb of its own
 	density roe1 "" "$@" && [ "$dense" -le 100 ]
 }
 
+# bytes and packets that roe0 has sent and roe1 has received, and those of the way back
+books()
+{
+	local c
+	for c in "roe0 tx_bytes ra" "roe0 tx_pkts ra" "roe1 rx_bytes" "roe1 rx_pkts" \
+		 "roe1 tx_bytes" "roe1 tx_pkts" "roe0 rx_bytes ra" "roe0 rx_pkts ra"; do
+		# shellcheck disable=SC2086
+		counter $c
+	done
+}
+
+# agree [GID_A GID_B] - both ends count the same bytes; a round in which a packet was
+# lost on the way tells nothing
+agree()
+{
+	local i n d now was last
+	for i in {1..10}; do
+		mapfile -t was < <(books)
+		stream "$@" || return
+		until [ "${last:-}" = "${now:=$(books)}" ]; do
+			last=$now now=
+			nap
+		done
+		mapfile -t d <<< "$now"
+		for n in "${!d[@]}"; do
+			d[n]=$((d[n] - was[n]))
+		done
+		echo "# bytes and packets sent and received: ${d[*]}"
+		[ "${d[1]}" = "${d[3]}" ] && [ "${d[5]}" = "${d[7]}" ] || continue
+		[ "${d[0]}" = "${d[2]}" ] && [ "${d[4]}" = "${d[6]}" ]
+		return
+	done
+	return 1
+}
+
 ROE_PARAMS=	# the switch under test
 module_or_die
 topo_or_die topo
@@ -119,6 +154,8 @@ b6=$(wait_gid roe1 fd00:a::2)
 
 check "trains cross a veth whole" trains stream
 check "trains over IPv6" trains stream "$a6" "$b6"
+check "trains: both ends count the same bytes" agree
+check "trains: both ends count the same bytes, IPv6" agree "$a6" "$b6"
 $in_ra ethtool -K va tx-udp-segmentation off
 check "a device that cuts trains up" singles stream
 check "a device that cuts trains up, IPv6" singles stream "$a6" "$b6"
@@ -126,6 +163,8 @@ $in_ra ethtool -K va tx-udp-segmentation on
 gso_switch N
 check "switched off" singles stream
 check "switched off, IPv6" singles stream "$a6" "$b6"
+check "switched off: both ends count the same bytes" agree
+check "switched off: both ends count the same bytes, IPv6" agree "$a6" "$b6"
 # Now the receiver's GRO: veth polls only for a sender without any TSO.
 $in_ra ethtool -K va tso off
 ethtool -K vb gro on
