@@ -472,6 +472,26 @@ static void ud_from_ring(struct kunit *test)
 	}
 }
 
+/* A handle keeps its service level, whatever the priority of its packets is made of. */
+static void ud_query_ah(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct ib_gid_attr gid = { .index = 3 };
+	struct rdma_ah_attr attr = {
+		.type = RDMA_AH_ATTR_TYPE_ROCE,
+		.ah_flags = IB_AH_GRH,
+		.sl = 5,
+		.grh = { .sgid_attr = &gid, .traffic_class = 0xb8 },
+	}, got;
+	struct roe_av *av = &f->ah[0].entry->path.av;
+
+	av->sgid_attr = &gid;
+	roe_av_bind(av, &attr);
+	KUNIT_EXPECT_EQ(test, roe_ah_query(&f->ah[0].ib, &got), 0);
+	KUNIT_EXPECT_EQ(test, rdma_ah_get_sl(&got), 5);
+	KUNIT_EXPECT_EQ(test, got.grh.sgid_index, 3);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ud_packet),
 	KUNIT_CASE(ud_grh),
@@ -484,6 +504,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ud_discard),
 	KUNIT_CASE(ud_refused),
 	KUNIT_CASE(ud_from_ring),
+	KUNIT_CASE(ud_query_ah),
 	{}
 };
 

@@ -189,11 +189,14 @@ int roe_ah_query(struct ib_ah *ibah, struct rdma_ah_attr *attr)
 	memset(attr, 0, sizeof(*attr));
 	attr->type = ibah->type;
 	rdma_ah_set_port_num(attr, 1);
+	rdma_ah_set_sl(attr, av->sl);
 	rdma_ah_set_grh(attr, NULL, av->flow_label, av->sgid_attr->index,
 			av->hop_limit, av->tclass);
 	memcpy(&attr->grh.dgid, &av->daddr, sizeof(attr->grh.dgid));
 	return 0;
 }
+
+ROE_EXPORT_FOR_TEST(roe_ah_query);
 
 /**
  * roe_ah_destroy() - verb

@@ -19,6 +19,7 @@ struct roe_av {
 	u8			hop_limit;
 	u32			flow_label;
 	__be16			sport;		/* host-chosen, 0xc000 .. 0xffff */
+	u8			sl;		/* service level, as the user set it */
 	int			oif;		/* netdev of the source GID; 0: it has left */
 	u32			priority;	/* of skbs: a VLAN maps it to a PCP */
 	struct in6_addr		saddr;		/* v4: mapped, ::ffff:a.b.c.d */

@@ -810,20 +810,24 @@ static int check_caps(const struct ib_qp_init_attr *init)
 	return 0;
 }
 
-/* Payload room of a WQE: SGEs or inline bytes share it (abi.md section 6). */
-static u32 send_room(const struct ib_qp_cap *cap)
+/*
+ * Payload room of a WQE: SGEs or inline bytes share it (abi.md section 6), and one SGE
+ * is more than the 8 bytes of an ATOMIC_WRITE.
+ */
+static u32 send_room(u32 max_sge, u32 max_inline)
 {
-	return max3((u32)(cap->max_send_sge * sizeof(struct rxe_sge)), cap->max_inline_data, 8u);
+	return max_t(u32, max_sge * sizeof(struct rxe_sge), max_inline);
 }
 
 static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext *uctx,
 		   struct mminfo *mi)
 {
 	struct roe_sq *sq = &qp->sq;
-	u32 room = send_room(cap);
+	u32 room;
 
 	spin_lock_init(&sq->post_lock);
 	sq->max_sge = max_t(u32, cap->max_send_sge, 1);
+	room = send_room(sq->max_sge, cap->max_inline_data);
 	sq->max_inline = room;
 	sq->mask = roundup_pow_of_two(cap->max_send_wr + 1) - 1;
 	if (uctx) {
@@ -841,6 +845,7 @@ static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext 
 	if (!sq->slots)
 		return -ENOMEM;
 	cap->max_send_wr = sq->max_wr;
+	cap->max_send_sge = sq->max_sge;
 	cap->max_inline_data = sq->max_inline;
 	return 0;
 }

@@ -89,7 +89,7 @@ static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qp
 	av->v6 = !ipv6_addr_v4mapped(&av->daddr);
 	av->tclass = traffic_class(qp, grh->traffic_class);
 	av->hop_limit = grh->hop_limit ?: 64;
-	av->flow_label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
+	av->flow_label = grh->flow_label;
 	av->sgid_attr = grh->sgid_attr;
 	roe_av_bind(av, ah);
 	av->sport = htons(rdma_get_udp_sport(av->flow_label, qp->qpn, dest_qpn));
@@ -143,6 +143,8 @@ static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 		own->sq_psn = attr->sq_psn & ROE_PSN_MASK;
 	if (mask & IB_QP_AV) {
 		rdma_replace_ah_attr(&own->ah_attr, &attr->ah_attr);
+		/* what lies above in the header is not the user's to set */
+		own->ah_attr.grh.flow_label &= IB_GRH_FLOWLABEL_MASK;
 		set_av(qp, &own->ah_attr, qp->dest_qpn);
 		roe_path_reset(&qp->path);
 	}

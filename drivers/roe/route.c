@@ -55,9 +55,12 @@ void roe_av_bind(struct roe_av *av, const struct rdma_ah_attr *attr)
 	ndev = rcu_dereference(grh->sgid_attr->ndev);
 	av->oif = ndev ? ndev->ifindex : 0;
 	rcu_read_unlock();
+	av->sl = rdma_ah_get_sl(attr);
 	av->priority = grh->traffic_class & ~INET_ECN_MASK ?
-		       rt_tos2priority(grh->traffic_class) : rdma_ah_get_sl(attr);
+		       rt_tos2priority(grh->traffic_class) : av->sl;
 }
+
+ROE_EXPORT_FOR_TEST(roe_av_bind);
 
 /**
  * roe_path_init() - prepare the path of a QP

@@ -133,11 +133,18 @@ static void test_oversize(void)
 				  .max_send_sge = 0, .max_recv_sge = 0 };
 	{
 		struct rt_opt opt = rt_defaults;
+		struct ibv_qp_init_attr ia = {};
+		struct ibv_qp_attr qa = {};
 		struct rt_qp q;
 
 		opt.cap = c;
 		rt_ok(RT_EQ(rt_qp_create(&q, dev, &opt), 0),
 		      "a QP without receives and SGEs is made");
+		rt_ok(RT_EQ(ibv_query_qp(q.qp, &qa, IBV_QP_CAP, &ia), 0) &&
+		      !memcmp(&qa.cap, &q.opt.cap, sizeof(qa.cap)),
+		      "it has what create_qp said: %u and %u SGEs, %u bytes inline",
+		      q.opt.cap.max_send_sge, q.opt.cap.max_recv_sge,
+		      q.opt.cap.max_inline_data);
 		rt_qp_destroy(&q);
 	}
 
@@ -224,7 +231,7 @@ static void test_modify(void)
 			.is_global = 1, .port_num = RT_PORT,
 			.grh = { .dgid = dev->gid, .hop_limit = 33,
 				 .sgid_index = dev->gid_index,
-				 .traffic_class = 0x20 },
+				 .traffic_class = 0x20, .flow_label = 0xfff12345 },
 		},
 	}, rts = {
 		.qp_state = IBV_QPS_RTS, .timeout = 15, .retry_cnt = 5,
@@ -295,6 +302,8 @@ static void test_modify(void)
 	     /* RoCE: the core takes the hop limit from the route */
 	     a.ah_attr.grh.hop_limit &&
 	     RT_EQ(a.ah_attr.grh.traffic_class, 0x20) &&
+	     /* as large as it is on the wire */
+	     RT_EQ(a.ah_attr.grh.flow_label, 0x12345) &&
 	     RT_EQ(a.ah_attr.grh.sgid_index, dev->gid_index) &&
 	     RT_EQ(memcmp(&a.ah_attr.grh.dgid, &dev->gid, 16), 0) &&
 	     RT_CHECK(a.cap.max_send_wr >= rt_defaults.cap.max_send_wr) &&
