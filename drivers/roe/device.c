@@ -4,6 +4,8 @@
  * table, and the beginning and end of its life.
  */
 #include <linux/ethtool.h>
+#include <linux/rtnetlink.h>
+#include <net/net_namespace.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_user_verbs.h>
@@ -319,11 +321,25 @@ static void describe(struct ib_device *ibdev)
 				  BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
 }
 
-/* From here on ib_dealloc_device() undoes whatever was done. */
-static struct roe_dev *alloc_device(struct net_device *ndev)
+/*
+ * The namespace of a netdev, with a reference: it must not begin to die before the device
+ * is registered, since its end (link.c) cannot unregister what is not. The netdev may
+ * move; roe_link_add() looks whether it has. NULL: it has gone, or the namespace is dying.
+ */
+static struct net *hold_net(const struct net_device *ndev)
 {
-	/* it may move; roe_link_add() looks whether it has */
-	struct net *net = dev_net(ndev);
+	struct net *net = NULL;
+
+	rtnl_lock();
+	if (ndev->reg_state == NETREG_REGISTERED)
+		net = maybe_get_net(dev_net(ndev));
+	rtnl_unlock();
+	return net;
+}
+
+/* From here on ib_dealloc_device() undoes whatever was done. */
+static struct roe_dev *alloc_device(struct net_device *ndev, struct net *net)
+{
 	struct roe_dev *dev = roe_compat_alloc_device(roe_dev, ib, net);
 
 	if (!dev)
@@ -369,18 +385,9 @@ static void log_failure(const struct net_device *ndev, const char *name, int err
 		pr_err("%s: cannot create %s (error %d)\n", netdev_name(ndev), name, err);
 }
 
-/**
- * roe_device_add() - create and register a device
- * @name: of the new device
- * @ndev: netdev that it will belong to, in the namespace of the device
- *
- * May sleep, RTNL not held.
- *
- * Return: 0 or a negative errno, which was logged.
- */
-int roe_device_add(const char *name, struct net_device *ndev)
+static int add_device(const char *name, struct net_device *ndev, struct net *net)
 {
-	struct roe_dev *dev = alloc_device(ndev);
+	struct roe_dev *dev = alloc_device(ndev, net);
 	struct device *ref;
 	int err;
 
@@ -397,5 +404,28 @@ int roe_device_add(const char *name, struct net_device *ndev)
 		err = roe_link_live(dev);
 	}
 	put_device(ref);
+	return err;
+}
+
+/**
+ * roe_device_add() - create and register a device
+ * @name: of the new device
+ * @ndev: netdev that it will belong to, in the namespace of the device
+ *
+ * May sleep, RTNL not held.
+ *
+ * Return: 0 or a negative errno, which was logged.
+ */
+int roe_device_add(const char *name, struct net_device *ndev)
+{
+	struct net *net = hold_net(ndev);
+	int err;
+
+	if (!net) {
+		log_failure(ndev, name, -ENODEV);
+		return -ENODEV;
+	}
+	err = add_device(name, ndev, net);
+	put_net(net);
 	return err;
 }

@@ -184,4 +184,45 @@ if wait_for 30 rdma system set netns exclusive; then
 else
 	tap_not_ok "switch RDMA namespaces to exclusive"
 fi
+
+# --- a namespace that dies while a device is made in it ---
+# The netdev is looked up here, before the module is loaded: then it moves. Its new
+# namespace has one process, which ends when the device opens its socket, port 4791.
+loader()
+{
+	cat <<-E
+		#!/bin/bash
+		[ "\${!#}" = rdma-link-roe ] || exec /sbin/modprobe "\$@"
+		ip netns exec rd bash -c 'echo > $TMP/there
+			until [[ \$(< /proc/self/net/udp) == *:12B7* || \$SECONDS -gt 60 ]]; do :; done' &
+		until [ -e $TMP/there ]; do sleep 0.05; done
+		ip link set vc netns rd
+		ip netns del rd
+		${ROE_KO:+insmod }${ROE_KO:-modprobe roe}
+	E
+}
+
+dying()
+{
+	for _ in 1 2 3; do
+		rm -f "$TMP/there"
+		unload_roe && netns_add rd && ip link add vc type dummy || return
+		echo "$TMP/loader" > /proc/sys/kernel/modprobe
+		rdma link add roe2 type roe netdev vc	# or it is too late
+		echo /sbin/modprobe > /proc/sys/kernel/modprobe
+		[ -e "$TMP/there" ] && wait_for 20 no_roe2 || return
+	done
+}
+
+no_roe2()
+{
+	! rdma link | grep -q roe2/
+}
+
+if [ "$ROE_TYPE" = roe ]; then
+	loader > "$TMP/loader"
+	chmod +x "$TMP/loader"
+	modprobe dummy numdummies=0 2>/dev/null
+	check "a namespace dies while a device is made in it: no device" dying
+fi
 tap_done
