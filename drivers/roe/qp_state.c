@@ -15,6 +15,13 @@
 
 #define AV_PATIENCE	10000	/* looks, 100 us apart */
 
+/*
+ * What the fields hold. Hardware takes more, so programs ask for it, and keeps the low
+ * bits: of 8 retries none. The core's CM gives the most there is, and so do we.
+ */
+#define MOST_RETRIES	7	/* of rnr_retry: without end */
+#define MOST_RNR_TIMER	31
+
 static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	if ((mask & IB_QP_PORT) && attr->port_num != 1)
@@ -26,12 +33,6 @@ static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int ma
 	if ((mask & IB_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > ROE_MAX_RD_ATOMIC)
 		return -EINVAL;
 	if ((mask & IB_QP_TIMEOUT) && attr->timeout > 31)
-		return -EINVAL;
-	if ((mask & IB_QP_RETRY_CNT) && attr->retry_cnt > 7)
-		return -EINVAL;
-	if ((mask & IB_QP_RNR_RETRY) && attr->rnr_retry > 7)
-		return -EINVAL;
-	if ((mask & IB_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
 		return -EINVAL;
 	if ((mask & IB_QP_DEST_QPN) && attr->dest_qp_num > ROE_QPN_MASK)
 		return -EINVAL;
@@ -123,19 +124,19 @@ static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
 		own->max_dest_rd_atomic = attr->max_dest_rd_atomic;
 	if (mask & IB_QP_MIN_RNR_TIMER)
-		own->min_rnr_timer = attr->min_rnr_timer;
+		own->min_rnr_timer = min_t(u8, attr->min_rnr_timer, MOST_RNR_TIMER);
 	if (mask & IB_QP_TIMEOUT) {
 		own->timeout = attr->timeout;
 		qp->timeout_ns = roe_timer_ack_ns(attr->timeout);
 	}
 	/* on the way to RTS or with the SQ drained: nothing has used up any */
 	if (mask & IB_QP_RETRY_CNT) {
-		own->retry_cnt = attr->retry_cnt;
-		qp->req.retry_cnt = attr->retry_cnt;
+		own->retry_cnt = min_t(u8, attr->retry_cnt, MOST_RETRIES);
+		qp->req.retry_cnt = own->retry_cnt;
 	}
 	if (mask & IB_QP_RNR_RETRY) {
-		own->rnr_retry = attr->rnr_retry;
-		qp->req.rnr_retry = attr->rnr_retry;
+		own->rnr_retry = min_t(u8, attr->rnr_retry, MOST_RETRIES);
+		qp->req.rnr_retry = own->rnr_retry;
 	}
 	if (mask & IB_QP_RQ_PSN)
 		own->rq_psn = attr->rq_psn & ROE_PSN_MASK;

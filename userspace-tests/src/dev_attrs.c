@@ -313,6 +313,27 @@ static void test_modify(void)
 	rt_qp_destroy(&q);
 }
 
+/* Programs ask for more than the fields hold, and other devices let them. */
+static void test_modify_large(void)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_SQD, .retry_cnt = 12, .rnr_retry = 10, .min_rnr_timer = 40,
+	}, bad = { .timeout = 32 };
+	struct ibv_qp_init_attr ia;
+	struct rt_pair p;
+	bool ok;
+
+	rt_pair_create(&p, dev, dev, &rt_defaults);
+	ok = RT_EQ(ibv_modify_qp(p.a.qp, &a, IBV_QP_STATE), 0) &&
+	     RT_EQ(ibv_modify_qp(p.a.qp, &a, IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				 IBV_QP_MIN_RNR_TIMER), 0) &&
+	     RT_EQ(ibv_query_qp(p.a.qp, &a, IBV_QP_RETRY_CNT, &ia), 0) &&
+	     RT_EQ(a.retry_cnt, 7) && RT_EQ(a.rnr_retry, 7) && RT_EQ(a.min_rnr_timer, 31) &&
+	     modify_refused(&p.a, &bad, IBV_QP_TIMEOUT);
+	rt_ok(ok, "retry_cnt, rnr_retry and min_rnr_timer are the most there is at most");
+	rt_pair_destroy(&p);
+}
+
 static void test_in_use(void)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(dev->ctx);
@@ -344,6 +365,7 @@ int main(int argc, char **argv)
 	test_oversize();
 	test_largest();
 	test_modify();
+	test_modify_large();
 	test_in_use();
 	return rt_done();
 }
