@@ -144,6 +144,44 @@ static void cq_user_overrun(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->user.ring->prod, USER_CQE);
 }
 
+/* What finds no room is dropped; whoever waits is told, for there is something to poll. */
+static void check_lossy(struct kunit *test, struct roe_cq *cq, u32 room)
+{
+	struct cq_test *t = test->priv;
+	u32 i;
+
+	cq->lossy = true;
+	for (i = 0; i < room + 3; i++)
+		KUNIT_EXPECT_EQ(test, post(cq, i), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, roe_cq_unpolled(cq), room);
+	KUNIT_EXPECT_EQ(test, roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP), 0);
+	KUNIT_EXPECT_EQ(test, post(cq, i), ROE_CQ_NOTIFY);
+	KUNIT_EXPECT_EQ(test, post(cq, i), ROE_CQ_OK);
+	flush_work(&cq->error_work);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->errors), 0);
+	KUNIT_EXPECT_FALSE(test, cq->overrun);
+}
+
+static void cq_lossy(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct ib_wc wc[KERNEL_CQE + 1];
+	u32 i;
+
+	check_lossy(test, &t->kernel, KERNEL_CQE);
+	KUNIT_EXPECT_EQ(test, roe_cq_poll(&t->kernel.ib, ARRAY_SIZE(wc), wc), KERNEL_CQE);
+	KUNIT_EXPECT_EQ(test, wc[KERNEL_CQE - 1].wr_id, KERNEL_CQE - 1);
+	KUNIT_EXPECT_EQ(test, post(&t->kernel, 99), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, roe_cq_poll(&t->kernel.ib, ARRAY_SIZE(wc), wc), 1);
+	KUNIT_EXPECT_EQ(test, wc[0].wr_id, 99);
+
+	check_lossy(test, &t->user, USER_CQE);
+	for (i = 0; i < USER_CQE; i++)
+		KUNIT_EXPECT_EQ(test, user_poll(&t->user), i);
+	KUNIT_EXPECT_EQ(test, post(&t->user, 99), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, user_poll(&t->user), 99);
+}
+
 /* --- arming ---------------------------------------------------------------- */
 
 struct arm_case {
@@ -445,7 +483,7 @@ static void cq_number(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, cq);
 	cq->ib.device = &dev->ib;
 	atomic_set(&dev->cqs, ROE_MAX_OBJECTS - 1);
-	attr.flags = IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
+	attr.flags = IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
 	KUNIT_EXPECT_EQ(test, roe_cq_create(&cq->ib, &attr, NULL), -EOPNOTSUPP);
 	attr.flags = 0;
 	KUNIT_ASSERT_EQ(test, roe_cq_create(&cq->ib, &attr, NULL), 0);
@@ -460,6 +498,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_user_order),
 	KUNIT_CASE(cq_overrun),
 	KUNIT_CASE(cq_user_overrun),
+	KUNIT_CASE(cq_lossy),
 	KUNIT_CASE(cq_destroyed),
 	KUNIT_CASE_PARAM(cq_arm, arm_gen_params),
 	KUNIT_CASE(cq_missed_events),

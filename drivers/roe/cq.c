@@ -168,7 +168,7 @@ enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
 	spin_lock_irqsave(&cq->lock, flags);
 	if (cq->overrun) {
 		result = ROE_CQ_OVERRUN;
-	} else if (!(cq->ring ? add_user(cq, wc) : add_kernel(cq, wc))) {
+	} else if (!(cq->ring ? add_user(cq, wc) : add_kernel(cq, wc)) && !cq->lossy) {
 		cq->overrun = true;
 		roe_notify_queue(&cq->error_work);
 		result = ROE_CQ_OVERRUN;
@@ -391,13 +391,14 @@ int roe_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	struct roe_cq *cq = roe_cq(ibcq);
 	int err;
 
-	if (attr->flags)
+	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN)
 		return -EOPNOTSUPP;
 	if (attr->cqe < 1 || attr->cqe > ROE_CQ_MAX_CQE)
 		return -EINVAL;
 	err = roe_object_add(&dev->cqs);
 	if (err)
 		return err;
+	cq->lossy = attr->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
 	err = udata ? create_user(cq, attr->cqe, udata) : roe_cq_init_kernel(cq, attr->cqe);
 	if (err)
 		atomic_dec(&dev->cqs);

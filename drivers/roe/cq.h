@@ -27,6 +27,7 @@ struct roe_cq {
 	u32			user_cons;	/* last plausible consumer of the user */
 	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not */
 	bool			overrun;	/* CQ error: nothing is added any more */
+	bool			lossy;		/* no error: what finds no room is lost; const */
 	u16			mod_count;	/* moderation: completions ... */
 	u16			mod_period;	/* ... or us that an event may wait */
 	u32			held;		/* completions that an event waits for */

@@ -195,6 +195,74 @@ static bool drained(struct rt_qp *q)
 	       RT_EQ(rt_to_state(q, IBV_QPS_RTS), 0);
 }
 
+static struct ibv_cq *lossy_cq(struct ibv_context *ctx, int cqe)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
+	};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(ctx, &attr);
+
+	return cq ? ibv_cq_ex_to_cq(cq) : NULL;
+}
+
+static int polled(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+	int n = 0;
+
+	while (ibv_poll_cq(cq, 1, &wc) > 0)
+		n += wc.status == IBV_WC_SUCCESS;
+	return n;
+}
+
+#define LOSSY_SENDS	100
+
+/* 100 completions for a CQ of a few, and all of the messages; no event. */
+static bool overrun_ignored(struct rt_pair *p, struct ibv_cq *cq)
+{
+	int i, events[8] = { 0 };
+
+	for (i = 0; i < LOSSY_SENDS; i++)
+		if (!RT_EQ(rt_post_recv(&p->b, i, &bbuf, 0, 64), 0) ||
+		    !RT_EQ(post_send(&p->a, i, 8, IBV_SEND_SIGNALED), 0))
+			return false;
+	for (i = 0; i < LOSSY_SENDS; i++)
+		if (!rt_expect(p->b.rcq, i, IBV_WC_SUCCESS, NULL))
+			return false;
+	count_events(p->a.dev, events, ARRAY_SIZE(events), 0);
+	return RT_EQ(events[IBV_EVENT_CQ_ERR], 0) && RT_EQ(events[IBV_EVENT_QP_FATAL], 0) &&
+	       RT_EQ(rt_state(&p->a), IBV_QPS_RTS) && drained(&p->a) &&
+	       RT_EQ(polled(cq), cq->cqe);
+}
+
+static void test_overrun_ignored(void)
+{
+	struct rt_dev *dev = rt_dev_a();
+	struct ibv_cq *cq = lossy_cq(dev->ctx, 4);
+	struct rt_opt opt = rt_defaults;
+	struct rt_pair p;
+
+	if (!rt_ok(RT_CHECK(cq), "a CQ that ignores overruns"))
+		return;
+	rt_drain_events(dev);
+	opt.cap.max_send_wr = LOSSY_SENDS;
+	opt.cap.max_recv_wr = LOSSY_SENDS;
+	if (rt_qp_create(&p.b, rt_dev_b(), &opt))
+		rt_die("create QP");
+	opt.scq = cq;
+	if (rt_qp_create(&p.a, dev, &opt))
+		rt_die("create QP");
+	rt_connect(&p.a, &p.b);
+	rt_ok(overrun_ignored(&p, cq), "keeps what came first, its QP goes on");
+	rt_ok(overrun_ignored(&p, cq), "and has room again once it was polled");
+	rt_ok(RT_EQ(ibv_resize_cq(cq, 20), 0) && overrun_ignored(&p, cq),
+	      "and ignores them when it has been resized (%d)", cq->cqe);
+	rt_pair_destroy(&p);
+	ibv_destroy_cq(cq);
+}
+
 static void test_resize(void)
 {
 	struct rt_dev *dev = rt_dev_a();
@@ -661,6 +729,7 @@ int main(int argc, char **argv)
 	test_wrap(100, 3000);
 	test_full();
 	test_overrun();
+	test_overrun_ignored();
 	test_resize();
 	test_big_cq();
 	test_notify();
