@@ -841,24 +841,24 @@ static void error_lost(struct kunit *test)
 	EXPECT_STATUS(test, &sim->side[0].rcq, IB_WC_WR_FLUSH_ERR);
 }
 
-/* With max_rd_atomic 0 there is no way to read: an error, no silence. */
-static void error_no_reads(struct kunit *test)
+/* With max_rd_atomic 0, as of a zeroed rdma_conn_param, one at a time is on its way. */
+static void reads_without_depth(struct kunit *test)
 {
 	static const u8 ops[] = { IB_WR_RDMA_READ, IB_WR_ATOMIC_FETCH_AND_ADD };
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(ops); i++) {
-		struct sim *sim = fresh(test);
-
-		sim->side[0].qp->attr.max_rd_atomic = 0;
-		sim_recv(sim, 1, 10);
-		sim_post(sim, 0, IB_WR_SEND, 10, SIG);
-		sim_post(sim, 0, ops[i], 8, 0);
-		KUNIT_ASSERT_TRUE(test, sim_run(sim));
-		EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_SUCCESS);
-		EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_LOC_QP_OP_ERR);
-		KUNIT_EXPECT_EQ(test, sim->side[0].qp->state, IB_QPS_ERR);
-	}
+	qp->attr.max_rd_atomic = 0;
+	sim->side[1].qp->resp.rsrc_nr = 1;
+	for (i = 0; i < 6; i++)
+		sim_post(sim, 0, ops[i % ARRAY_SIZE(ops)], 8, SIG);
+	while (sim_emit(sim, 0))
+		KUNIT_EXPECT_LE(test, qp->req.rd_out, 1);
+	KUNIT_EXPECT_EQ(test, qp->req.rd_out, 1);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
 }
 
 /* What one bad request gives on both sides. */
@@ -1826,7 +1826,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr_local_drop),
 	KUNIT_CASE(error_held),
 	KUNIT_CASE(error_lost),
-	KUNIT_CASE(error_no_reads),
+	KUNIT_CASE(reads_without_depth),
 	KUNIT_CASE(error_remote),
 	KUNIT_CASE(error_ignored),
 	KUNIT_CASE(error_bad_response),

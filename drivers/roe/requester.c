@@ -472,7 +472,7 @@ static bool read_window_open(const struct roe_req *req, u32 npsn)
 static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 {
 	const struct roe_req *req = &qp->req;
-	/* where none is allowed it starts, to be refused by check_data() */
+	/* 0, which rdma_connect() makes of zeroed parameters, is one to hardware, too */
 	u32 queries = max_t(u32, qp->attr.max_rd_atomic, 1);
 
 	if ((wqe->flags & IB_SEND_FENCE) && req->rd_out)
@@ -496,8 +496,6 @@ static enum ib_wc_status check_data(struct roe_qp *qp, struct roe_ctx *ctx,
 
 	if (wqe->flags & IB_SEND_INLINE)
 		return IB_WC_SUCCESS;
-	if (roe_swqe_is_query(wqe) && !qp->attr.max_rd_atomic)
-		return IB_WC_LOC_QP_OP_ERR;
 	/* its responses would fill half of the PSN space: 2 GiB at a path MTU of 256 */
 	if (is_read(wqe) && npsn >= ROE_PSN_SPAN)
 		return IB_WC_LOC_LEN_ERR;

@@ -206,6 +206,13 @@ static void test_qp_access(void)
 	rt_ok(fails(&p, &wr, IBV_WC_REM_INV_REQ_ERR, -1),
 	      "READ at max_dest_rd_atomic 0: REM_INV_REQ_ERR");
 	rt_pair_destroy(&p);
+
+	/* the same of a requester who said that it would ask for none */
+	opt.rd_atomic = 0;
+	pair(&p, &opt);
+	rt_ok(fails(&p, &wr, IBV_WC_REM_INV_REQ_ERR, -1),
+	      "READ at max_rd_atomic 0 and max_dest_rd_atomic 0: REM_INV_REQ_ERR");
+	rt_pair_destroy(&p);
 }
 
 static void test_lkeys(void)

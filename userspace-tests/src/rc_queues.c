@@ -641,7 +641,7 @@ static void test_reads(int rd_atomic)
 	int i;
 
 	opt.rd_atomic = rd_atomic;
-	opt.dest_rd_atomic = rd_atomic;
+	opt.dest_rd_atomic = rd_atomic ? rd_atomic : 1;
 	opt.cap.max_send_wr = 128;
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
 	rt_fill(bbuf.p, BUF_LEN, 99, 0);
@@ -738,6 +738,7 @@ int main(int argc, char **argv)
 	test_many_qps();
 	test_list();
 	test_flushed();
+	test_reads(0);
 	test_reads(1);
 	test_reads(4);
 	test_reads_in_rtr();
