@@ -64,7 +64,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	memset(attr, 0, sizeof(*attr));
 	attr->sys_image_guid = ibdev->node_guid;
 	attr->vendor_id = ROE_VENDOR_ID;
-	attr->hw_ver = 1;
+	attr->hw_ver = ROE_HW_VERSION;
 	/* as librxe and mlx5 read it: 16 bits each of major, minor, and what is below */
 	attr->fw_ver = (u64)ROE_VERSION_MAJOR << 32 | ROE_VERSION_MINOR << 16;
 	attr->max_mr_size = ~0ull;

@@ -19,6 +19,7 @@
 #include "mr.h"
 
 #define ROE_VENDOR_ID		0xffffff	/* no OUI of its own: software */
+#define ROE_HW_VERSION		1
 #define ROE_VERSION_MAJOR	0
 #define ROE_VERSION_MINOR	1
 #define ROE_MAX_SGE		32

@@ -2,7 +2,7 @@
 /*
  * Switches of a device: a module parameter says how new devices begin, a file
  * in /sys/class/infiniband/NAME changes one at any time, under traffic too. And the
- * one file there that libibumad reads and that the core does not provide.
+ * files there that libibumad and libibverbs read and that the core does not provide.
  */
 #include <linux/kstrtox.h>
 #include <linux/moduleparam.h>
@@ -77,6 +77,18 @@ static ssize_t hca_type_show(struct device *device, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(hca_type);
 
+static ssize_t hw_rev_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%x\n", ROE_HW_VERSION);
+}
+static DEVICE_ATTR_RO(hw_rev);
+
+static ssize_t board_id_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "roe\n");
+}
+static DEVICE_ATTR_RO(board_id);
+
 static ssize_t relay_show(struct device *device, struct device_attribute *attr, char *buf)
 {
 	return show(READ_ONCE(to_dev(device)->relay), buf);
@@ -107,6 +119,8 @@ static struct attribute *attrs[] = {
 	&dev_attr_relay.attr,
 	&dev_attr_hold.attr,
 	&dev_attr_hca_type.attr,
+	&dev_attr_hw_rev.attr,
+	&dev_attr_board_id.attr,
 	NULL
 };
 

@@ -62,6 +62,9 @@ names()
 {
 	ibstat roe0 > "$TMP/ibstat" && ibv_devinfo -d roe0 > "$TMP/devinfo" || return
 	grep -Eq "CA type: roe" "$TMP/ibstat" && grep -Eq "Firmware version: $1" "$TMP/ibstat" &&
+		grep -Eq "Hardware version: 1$" "$TMP/ibstat" &&
+		grep -Eq "hw_ver:[[:space:]]+0x1$" "$TMP/devinfo" &&
+		grep -Eq "board_id:[[:space:]]+roe$" "$TMP/devinfo" &&
 		grep -Eq "fw_ver:[[:space:]]+$1" "$TMP/devinfo"
 }
 # what rdma-ndd does
