@@ -6,55 +6,28 @@
 
 #define COST	(20 * NSEC_PER_USEC)
 
-/* Doorbells with pauses of @think ns until @run of them are a stream; 0: never. */
-static u32 doorbells(struct roe_pace *pace, u32 think, u32 run)
+/* Does a doorbell of @qp come behind one of @last that was @think ns before? */
+static bool behind(const struct roe_qp *last, const struct roe_qp *qp, u32 cost, u32 think)
 {
-	u64 now = NSEC_PER_SEC;
-	u32 n;
+	struct roe_pace pace = { .cost = cost };
 
-	pace->end = now;
-	for (n = 1; n <= 10000; n++) {
-		now += think;
-		if (roe_pace_doorbell(pace, now) >= run)
-			return n;
-	}
-	return 0;
+	roe_pace_doorbell(&pace, last, NSEC_PER_SEC);
+	return roe_pace_doorbell(&pace, qp, NSEC_PER_SEC + think);
 }
 
 static void hold_pace(struct kunit *test)
 {
-	struct roe_pace pace = { .cost = COST };
+	struct roe_qp *qps = kunit_kcalloc(test, 2, sizeof(*qps), GFP_KERNEL);
+	struct roe_pace pace = {};
 
-	KUNIT_EXPECT_EQ(test, doorbells(&pace, COST / 2, 16), 16);
+	KUNIT_ASSERT_NOT_NULL(test, qps);
+	KUNIT_EXPECT_TRUE(test, behind(&qps[0], &qps[0], COST, COST / 2));
 	/* one that thinks for longer */
-	pace = (struct roe_pace){ .cost = COST };
-	KUNIT_EXPECT_EQ(test, doorbells(&pace, COST, 1), 0);
+	KUNIT_EXPECT_FALSE(test, behind(&qps[0], &qps[0], COST, COST));
+	KUNIT_EXPECT_FALSE(test, behind(&qps[0], &qps[1], COST, 0));
 	/* at first nothing is known of the cost */
-	pace = (struct roe_pace){};
-	KUNIT_EXPECT_EQ(test, doorbells(&pace, 1, 1), 0);
-}
-
-/* Pauses after every @n doorbells: how many until 16 are a stream; 0: never. */
-static u32 with_pauses(u32 n)
-{
-	struct roe_pace pace = { .cost = COST, .end = NSEC_PER_SEC };
-	u64 now = NSEC_PER_SEC;
-	u32 i;
-
-	for (i = 1; i <= 1000; i++) {
-		now += i % n ? COST / 10 : 10 * COST;
-		if (roe_pace_doorbell(&pace, now) >= 16)
-			return i;
-	}
-	return 0;
-}
-
-static void hold_pauses(struct kunit *test)
-{
-	KUNIT_EXPECT_EQ(test, with_pauses(1), 0);
-	KUNIT_EXPECT_EQ(test, with_pauses(5), 0);
-	KUNIT_EXPECT_GT(test, with_pauses(10), 16);
-	KUNIT_EXPECT_EQ(test, with_pauses(100), 16);
+	KUNIT_EXPECT_FALSE(test, behind(&qps[0], &qps[0], 0, 1));
+	KUNIT_EXPECT_FALSE(test, roe_pace_doorbell(&pace, &qps[0], NSEC_PER_SEC));
 }
 
 static void hold_cost(struct kunit *test)
@@ -79,6 +52,7 @@ struct holder {
 };
 
 #define SLOTS	64
+#define PEERS	32
 
 static void holder_init(struct kunit *test, struct holder *user)
 {
@@ -95,16 +69,79 @@ static void holder_init(struct kunit *test, struct holder *user)
 	roe_hold_reset(qp);
 }
 
-static bool message(struct holder *user, u8 opcode, u8 flags, u32 run)
+static bool message(struct holder *user, u8 opcode, u8 flags, bool behind)
 {
 	struct roe_swqe *wqe = roe_sq_slot(&user->qp->sq, user->qp->sq.prod++);
 
 	wqe->opcode = opcode;
 	wqe->flags = flags;
-	if (roe_hold_message(user->qp, &user->ctx, run))
+	if (roe_hold_message(user->qp, &user->ctx, behind))
 		return true;
 	user->qp->sq.next = user->qp->sq.prod;
 	return false;
+}
+
+/* One unsignaled SEND behind another: does it wait? */
+static bool send_waits(struct holder *user)
+{
+	return message(user, IB_WR_SEND, 0, true);
+}
+
+/* @n doorbells in a row that have nothing to wait for. */
+static void stream(struct holder *user, u32 n)
+{
+	while (n--)
+		message(user, IB_WR_SEND, IB_SEND_SIGNALED, true);
+}
+
+/* What waits is sent by the clock. */
+static void expire(struct holder *user)
+{
+	user->ctx.now = user->qp->hold.until;
+	roe_timer_run(user->qp, &user->ctx);
+	user->qp->sq.next = user->qp->sq.prod;
+}
+
+/* Pauses after every @n doorbells: how many until one waits; 0: none does. */
+static u32 with_pauses(struct kunit *test, u32 n)
+{
+	struct roe_pace pace = { .cost = COST };
+	struct holder user;
+	u32 i;
+
+	holder_init(test, &user);
+	for (i = 1; i <= 1000; i++) {
+		user.ctx.now += i % n ? COST / 10 : 10 * COST;
+		if (message(&user, IB_WR_SEND, 0,
+			    roe_pace_doorbell(&pace, user.qp, user.ctx.now)))
+			return i;
+	}
+	return 0;
+}
+
+static void hold_pauses(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, with_pauses(test, 1), 0);
+	KUNIT_EXPECT_EQ(test, with_pauses(test, 5), 0);
+	KUNIT_EXPECT_GT(test, with_pauses(test, 10), 17);
+	KUNIT_EXPECT_EQ(test, with_pauses(test, 100), 17);
+}
+
+/* After a pause or one of another QP it is alone, whatever was before. */
+static void hold_alone(struct kunit *test)
+{
+	struct holder user;
+	u32 i;
+
+	holder_init(test, &user);
+	stream(&user, 1000);
+	for (i = 0; i < 100; i++)
+		KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, false));
+	KUNIT_EXPECT_EQ(test, user.qp->hold.until, 0);
+	KUNIT_EXPECT_TRUE(test, send_waits(&user));
+	/* what waited does not wait for the next pause */
+	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, false));
+	KUNIT_EXPECT_EQ(test, user.qp->hold.until, 0);
 }
 
 static void hold_unsignaled(struct kunit *test)
@@ -118,25 +155,26 @@ static void hold_unsignaled(struct kunit *test)
 	int i;
 
 	holder_init(test, &user);
-	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 15));
-	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_SEND, 0, 16));
+	for (i = 1; i < 16; i++)
+		KUNIT_EXPECT_FALSE(test, send_waits(&user));
+	KUNIT_EXPECT_TRUE(test, send_waits(&user));
 	until = user.qp->hold.until;
 	KUNIT_EXPECT_EQ(test, until, user.ctx.now + NSEC_PER_MSEC);
 	/* the first one's clock counts */
 	user.ctx.now += 1000;
-	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_RDMA_WRITE, 0, 17));
-	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_RDMA_READ, 0, 17));
+	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_RDMA_WRITE, 0, true));
+	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_RDMA_READ, 0, true));
 	KUNIT_EXPECT_EQ(test, roe_timer_next(user.qp), until);
-	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_RDMA_WRITE, IB_SEND_SIGNALED, 18));
+	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_RDMA_WRITE, IB_SEND_SIGNALED, true));
 	KUNIT_EXPECT_EQ(test, user.qp->hold.until, 0);
-	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, IB_SEND_SOLICITED, 18));
+	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, IB_SEND_SOLICITED, true));
 	for (i = 0; i < ARRAY_SIZE(other); i++)
-		KUNIT_EXPECT_FALSE(test, message(&user, other[i], 0, 18));
+		KUNIT_EXPECT_FALSE(test, message(&user, other[i], 0, true));
 	user.qp->sq_sig_all = true;
-	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 18));
+	KUNIT_EXPECT_FALSE(test, send_waits(&user));
 	user.qp->sq_sig_all = false;
 	user.qp->state = IB_QPS_SQD;
-	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 18));
+	KUNIT_EXPECT_FALSE(test, send_waits(&user));
 }
 
 /* One doorbell for a list: what is asked for in the middle of it is not kept waiting. */
@@ -146,19 +184,20 @@ static void hold_list(struct kunit *test)
 	struct roe_sq *sq;
 
 	holder_init(test, &user);
+	stream(&user, 16);
 	sq = &user.qp->sq;
-	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_SEND, 0, 16));
+	KUNIT_EXPECT_TRUE(test, send_waits(&user));
 	roe_sq_slot(sq, sq->prod)->opcode = IB_WR_SEND;
 	roe_sq_slot(sq, sq->prod)->flags = IB_SEND_SIGNALED;
 	sq->prod++;
-	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 17));
+	KUNIT_EXPECT_FALSE(test, send_waits(&user));
 	roe_sq_slot(sq, sq->prod++)->opcode = IB_WR_ATOMIC_CMP_AND_SWP;
-	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 18));
+	KUNIT_EXPECT_FALSE(test, send_waits(&user));
 	roe_sq_slot(sq, sq->prod++)->opcode = IB_WR_SEND;
-	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_SEND, 0, 19));
+	KUNIT_EXPECT_TRUE(test, send_waits(&user));
 	/* and one that fails is not either */
 	roe_sq_slot(sq, sq->prod)->status = IB_WC_LOC_QP_OP_ERR;
-	KUNIT_EXPECT_FALSE(test, message(&user, IB_WR_SEND, 0, 20));
+	KUNIT_EXPECT_FALSE(test, send_waits(&user));
 }
 
 static void hold_trains(struct kunit *test)
@@ -167,44 +206,101 @@ static void hold_trains(struct kunit *test)
 	u32 i, n;
 
 	holder_init(test, &user);
+	stream(&user, 16);
 	for (i = 0; i < 10; i++) {
-		for (n = 1; message(&user, IB_WR_SEND, 0, 100); n++)
+		for (n = 1; send_waits(&user); n++)
 			;
 		KUNIT_EXPECT_EQ(test, n, 32);
 	}
 }
 
-/* In vain: twice as many are a stream; after many good trains half as many. */
+/* How many doorbells in a row are a stream? Ends with a train in vain. */
+static u32 needed(struct holder *user)
+{
+	u32 n = 1;
+
+	while (n <= 20000 && !send_waits(user))
+		n++;
+	if (user->qp->hold.until)
+		expire(user);
+	return n;
+}
+
+/* In vain: the count begins anew, to twice as many; in the end nothing waits. */
 static void hold_in_vain(struct kunit *test)
 {
 	struct holder user;
-	u32 need, i;
+	u32 need;
 
 	holder_init(test, &user);
-	for (need = 16; need < 16384; need *= 2) {
-		KUNIT_ASSERT_FALSE(test, message(&user, IB_WR_SEND, 0, need - 1));
-		KUNIT_ASSERT_TRUE(test, message(&user, IB_WR_SEND, 0, need));
-		user.ctx.now = user.qp->hold.until;
-		roe_timer_run(user.qp, &user.ctx);
-		KUNIT_EXPECT_EQ(test, user.qp->hold.until, 0);
-		user.qp->sq.next = user.qp->sq.prod;
-	}
+	stream(&user, 20000);
+	KUNIT_ASSERT_TRUE(test, send_waits(&user));
+	expire(&user);
+	KUNIT_EXPECT_EQ(test, user.qp->hold.until, 0);
+	for (need = 32; need < 16384; need *= 2)
+		KUNIT_ASSERT_EQ(test, needed(&user), need);
+	KUNIT_EXPECT_GT(test, needed(&user), 20000);
+	/* another attempt a second after the last one, and only one */
+	user.ctx.now += NSEC_PER_SEC - NSEC_PER_MSEC;
+	KUNIT_EXPECT_FALSE(test, send_waits(&user));
+	user.ctx.now += 2 * NSEC_PER_MSEC;
+	KUNIT_EXPECT_TRUE(test, send_waits(&user));
+	expire(&user);
+	KUNIT_EXPECT_GT(test, needed(&user), 20000);
+}
+
+/* After many good trains half as many are a stream. */
+static void hold_good(struct kunit *test)
+{
+	struct holder user;
+	u32 i;
+
+	holder_init(test, &user);
+	stream(&user, 16);
+	while (user.qp->hold.need < 1024)
+		needed(&user);
+	stream(&user, 1024);
 	for (i = 0; i < 64; i++) {
-		KUNIT_ASSERT_FALSE(test, message(&user, IB_WR_SEND, 0, need - 1));
-		KUNIT_ASSERT_TRUE(test, message(&user, IB_WR_SEND, 0, need));
-		message(&user, IB_WR_SEND, IB_SEND_SIGNALED, need);
+		KUNIT_EXPECT_EQ(test, user.qp->hold.need, 1024);
+		KUNIT_ASSERT_TRUE(test, send_waits(&user));
+		stream(&user, 1);
 	}
-	KUNIT_EXPECT_TRUE(test, message(&user, IB_WR_SEND, 0, need / 2));
+	KUNIT_EXPECT_EQ(test, user.qp->hold.need, 512);
+}
+
+/* Who sends one message to each of many peers and waits for their answers never waits. */
+static void hold_fan(struct kunit *test)
+{
+	struct holder *user = kunit_kcalloc(test, PEERS, sizeof(*user), GFP_KERNEL);
+	struct roe_pace pace = { .cost = COST };
+	u64 now = NSEC_PER_SEC;
+	bool behind;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, user);
+	for (i = 0; i < PEERS; i++)
+		holder_init(test, &user[i]);
+	for (i = 0; i < 100 * PEERS; i++) {
+		struct holder *to = &user[i % PEERS];
+
+		now += i % PEERS ? COST / 10 : 10 * COST;
+		to->ctx.now = now;
+		behind = roe_pace_doorbell(&pace, to->qp, now);
+		KUNIT_ASSERT_FALSE(test, message(to, IB_WR_SEND, 0, behind));
+	}
 }
 
 static struct kunit_case hold_cases[] = {
 	KUNIT_CASE(hold_pace),
 	KUNIT_CASE(hold_pauses),
 	KUNIT_CASE(hold_cost),
+	KUNIT_CASE(hold_alone),
 	KUNIT_CASE(hold_unsignaled),
 	KUNIT_CASE(hold_list),
 	KUNIT_CASE(hold_trains),
 	KUNIT_CASE(hold_in_vain),
+	KUNIT_CASE(hold_good),
+	KUNIT_CASE(hold_fan),
 	{}
 };
 

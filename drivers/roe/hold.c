@@ -2,27 +2,34 @@
 /*
  * Messages of a stream that wait for company.
  *
- * Where no processor is idle, and so no relay (relay.c), a process that posts small
- * messages faster than they can be sent one by one is served best if some of them leave
- * as one train: one walk through IP, one ACK. A doorbell then does no more than copy the
- * WQE in, and a later one sends what has come together.
+ * Where no relay (relay.c) looks at the ring, for lack of an idle processor, a process
+ * that posts small messages to a QP faster than they can be sent one by one is served best
+ * if some of them leave as one train: one walk through IP, one ACK. A doorbell then does
+ * no more than copy the WQE in, and a later one sends what has come together.
  *
  * Only messages wait whose end the process cannot be waiting for, because it has not
  * asked for a completion: nor may it look at what a READ has brought before there is one.
  * The first that is signaled, or solicited, takes all of them along. So does anything
  * else that makes the QP run, as an ACK. What is left when the process stops in the middle
- * leaves by the clock. That is not worth repeating for a process that goes on to wait for
- * an answer: each time in vain doubles the number of doorbells that are a stream, and it
- * takes many good ones to halve it.
+ * leaves by the clock.
+ *
+ * A process may yet wait for the answer of its peer. So the first message after a pause,
+ * or after one of another QP, leaves at once: who sends one to each of many peers never
+ * waits. And each train that the clock had to send doubles the number of doorbells that
+ * are a stream, which are counted anew; it takes many good ones to halve it. At the end
+ * nothing waits, but for another attempt after a second.
  *
  * Contexts: doorbells of user QPs and their timer; qp->lock held, softirqs disabled.
  */
 #include "hold.h"
 #include "transport.h"
 
-/* Doorbells in a row that came faster than one could be served: a stream. */
+/* Doorbells of a QP in a row that came faster than one could be served: a stream. */
 #define NEED_MIN	16
+/* No number of them is ... */
 #define NEED_MAX	16384
+/* ... until so long after the last train in vain; then half as many are. */
+#define AGAIN_NS	NSEC_PER_SEC
 /* Trains that were filled or called for, for each one that the clock had to send. */
 #define GOOD_TRAINS	64
 /* They leave when so many are together, the length of a train without ACK requests. */
@@ -36,22 +43,18 @@
 /**
  * roe_pace_doorbell() - a process rings: is it faster than its messages leave?
  * @pace: of the CPU
+ * @qp: whose doorbell it is
  * @now: ns
  *
- * Return: how many doorbells in a row were.
+ * Return: true if it comes right behind another one of the same QP.
  */
-u32 roe_pace_doorbell(struct roe_pace *pace, u64 now)
+bool roe_pace_doorbell(struct roe_pace *pace, const struct roe_qp *qp, u64 now)
 {
-	u64 before = pace->end;
+	bool behind = pace->last == qp && (now - pace->end) * PAUSE_PART <= pace->cost;
 
+	pace->last = qp;
 	pace->end = now;
-	if (!before)
-		return pace->run;
-	if ((now - before) * PAUSE_PART <= pace->cost)
-		pace->run = min(pace->run + 1, NEED_MAX);
-	else
-		pace->run -= min(pace->run, RUN_BREAK);
-	return pace->run;
+	return behind;
 }
 
 ROE_EXPORT_FOR_TEST(roe_pace_doorbell);
@@ -104,6 +107,19 @@ static bool all_wait(const struct roe_qp *qp)
 	return true;
 }
 
+/* Doorbells in a row, net of those that came alone: are they a stream by now? */
+static bool streams(struct roe_hold *hold, u64 now, bool behind)
+{
+	if (!behind) {
+		hold->run -= min(hold->run, RUN_BREAK);
+		return false;
+	}
+	hold->run = min(hold->run + 1, NEED_MAX);
+	if (hold->need == NEED_MAX && now >= hold->again)
+		hold->need /= 2;
+	return hold->need < NEED_MAX && hold->run >= hold->need;
+}
+
 /* What had waited leaves with company. */
 static void good(struct roe_hold *hold)
 {
@@ -118,15 +134,15 @@ static void good(struct roe_hold *hold)
  * roe_hold_message() - a doorbell has brought small messages: shall they wait?
  * @qp: connected, in RTS; the messages are in the SQ
  * @ctx: the time
- * @run: of roe_pace_doorbell()
+ * @behind: of roe_pace_doorbell()
  *
  * Return: true if nothing is to be sent now.
  */
-bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, u32 run)
+bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, bool behind)
 {
 	struct roe_hold *hold = &qp->hold;
 
-	if (run < hold->need || qp->state != IB_QPS_RTS || !all_wait(qp)) {
+	if (!streams(hold, ctx->now, behind) || qp->state != IB_QPS_RTS || !all_wait(qp)) {
 		if (hold->until)
 			good(hold);
 		return false;
@@ -145,9 +161,13 @@ ROE_EXPORT_FOR_TEST(roe_hold_message);
  */
 void roe_hold_expired(struct roe_qp *qp)
 {
-	qp->hold.until = 0;
-	qp->hold.good = 0;
-	qp->hold.need = min(2 * qp->hold.need, NEED_MAX);
+	struct roe_hold *hold = &qp->hold;
+
+	hold->again = hold->until + AGAIN_NS;
+	hold->until = 0;
+	hold->run = 0;
+	hold->good = 0;
+	hold->need = min(2 * hold->need, NEED_MAX);
 }
 
 ROE_EXPORT_FOR_TEST(roe_hold_expired);

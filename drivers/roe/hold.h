@@ -10,23 +10,25 @@ struct roe_ctx;
 
 /* How fast the process on a CPU posts. Racy: a wrong guess costs little. */
 struct roe_pace {
-	u64	end;		/* ns, of its last doorbell; 0: not known */
+	const struct roe_qp *last;	/* whose doorbell was the last; only compared */
+	u64	end;		/* ns, of that one */
 	u32	cost;		/* ns, of a doorbell that sends, on average */
-	u32	run;		/* doorbells that came faster, net of others */
 };
 
 /* Of a QP: under qp->lock. */
 struct roe_hold {
 	u64	until;		/* ns: what is in the SQ may wait; 0: nothing does */
+	u64	again;		/* ns: who had waited in vain too often may wait again */
 	u32	behind;		/* SQ index behind what may */
-	u32	need;		/* so many doorbells are a stream */
+	u32	run;		/* doorbells in a row, net of those that came alone */
+	u32	need;		/* so many are a stream; NEED_MAX: none is */
 	u32	good;		/* trains since the clock had to send one */
 };
 
-u32 roe_pace_doorbell(struct roe_pace *pace, u64 now);
+bool roe_pace_doorbell(struct roe_pace *pace, const struct roe_qp *qp, u64 now);
 void roe_pace_sent(struct roe_pace *pace, u64 begin, u64 end);
 
-bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, u32 run);
+bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, bool behind);
 void roe_hold_expired(struct roe_qp *qp);
 void roe_hold_reset(struct roe_qp *qp);
 

@@ -550,9 +550,9 @@ static bool pull(struct roe_qp *qp, bool *more)
 /* Small messages of a user, just posted: do they wait for company? Softirqs disabled. */
 static bool hold(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
-	u32 run = roe_pace_doorbell(this_cpu_ptr(&paces), ctx->now);
+	bool behind = roe_pace_doorbell(this_cpu_ptr(&paces), qp, ctx->now);
 
-	if (roe_qp_is_ud(qp) || !READ_ONCE(qp->dev->hold) || !roe_hold_message(qp, ctx, run))
+	if (roe_qp_is_ud(qp) || !READ_ONCE(qp->dev->hold) || !roe_hold_message(qp, ctx, behind))
 		return false;
 	roe_stat_inc(qp->dev, ROE_STAT_HELD);
 	roe_relay_held(ctx->now);
