@@ -28,13 +28,22 @@
  *   ring index, then reads the state; the relay writes LEAVING, then reads the ring
  *   index: with a full barrier in each, one of them sees what the other wrote, so no
  *   WQE is left behind.
+ *   As long as a link is ON nobody else sends what is posted, so the relay does not let
+ *   go of its processor: preemption is off from the first ON to the last OFF, and who is
+ *   to run there instead finds need_resched() set, which ends it. With PREEMPT_RT, where
+ *   a lock may sleep, that is not to be had, and there is no relay.
  *
  * Life
  *   A QP whose link is not OFF is in use. Modify and destroy wait for OFF first
  *   (roe_relay_part()); the store of OFF is the last that a relay does with a QP.
+ *   What has only asked is sent away by them: the work may not begin for long, behind
+ *   a task with a real-time priority for instance.
  */
 #include <linux/cpumask.h>
+#include <linux/jiffies.h>
 #include <linux/percpu.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/isolation.h>
 #include <linux/sched/stat.h>
@@ -82,6 +91,7 @@ struct tally {
 	u32	messages, sweeps;
 	u32	judged_messages, judged_sweeps;
 	u64	idle_since;			/* ns; 0: it is not idle */
+	unsigned long passed;			/* jiffies, when a grace period last could */
 };
 
 static struct relay __percpu *relays;	/* by the CPU that posts */
@@ -167,23 +177,52 @@ unsigned int roe_relay_pick(unsigned int start, unsigned int from)
 
 ROE_EXPORT_FOR_TEST(roe_relay_pick);
 
+static void off(struct roe_qp *qp)
+{
+	/* pairs with the acquire in roe_relay_part() */
+	smp_store_release(&qp->relay.state, ROE_RELAY_OFF);
+	/* the state before the look for sleepers; the QP may be gone from here on */
+	smp_mb();
+	wake_up_var(&qp->relay.state);
+}
+
+/*
+ * Who has asked a relay goes on alone. Preemption disabled: nobody else can do that for
+ * those that are in no list any more.
+ */
+static void send_away(struct relay *relay)
+{
+	struct llist_node *asked = llist_del_all(&relay->asked);
+	struct roe_qp *qp, *next;
+
+	llist_for_each_entry_safe(qp, next, asked, relay.asked)
+		off(qp);
+}
+
 static void ask(struct relay *relay, struct roe_qp *qp, unsigned int from)
 {
 	struct roe_relay_link *link = &qp->relay;
 	/* who was alone there the last time is asked again */
 	unsigned int cpu = roe_relay_pick(READ_ONCE(relay->target), from);
 
-	if (cpu >= nr_cpu_ids || atomic_read(&link->parting) ||
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) || cpu >= nr_cpu_ids || atomic_read(&link->parting) ||
 	    cmpxchg(&link->state, ROE_RELAY_OFF, ROE_RELAY_ASKED) != ROE_RELAY_OFF)
 		return;
 	WRITE_ONCE(relay->target, cpu);
 	llist_add(&link->asked, &relay->asked);
 	/*
-	 * One that runs looks there itself: queueing its work would wake another worker on
-	 * its processor, for whom it would leave. The list before the look: pairs with the
-	 * barrier in run().
+	 * The list before the looks: pairs with the barriers in run() and in
+	 * roe_relay_part(), which has found the list without us, or we find it here.
 	 */
 	smp_mb();
+	if (atomic_read(&link->parting)) {
+		send_away(relay);
+		return;
+	}
+	/*
+	 * One that runs looks there itself: queueing its work would wake another worker on
+	 * its processor, for whom it would leave.
+	 */
 	if (!READ_ONCE(relay->active))
 		queue_work_on(cpu, relay_wq, &relay->work);
 }
@@ -239,6 +278,17 @@ bool roe_relay_has(struct roe_qp *qp)
 	return true;
 }
 
+/* Whom a QP has asked is not known until it is taken. */
+static void send_all_away(void)
+{
+	int cpu;
+
+	preempt_disable();
+	for_each_possible_cpu(cpu)
+		send_away(per_cpu_ptr(relays, cpu));
+	preempt_enable();
+}
+
 /**
  * roe_relay_part() - take the QP back before it changes
  * @qp: a user QP
@@ -251,21 +301,16 @@ void roe_relay_part(struct roe_qp *qp)
 	struct roe_relay_link *link = &qp->relay;
 
 	atomic_inc(&link->parting);
+	/* ... before the look at the list: pairs with the barrier in ask() */
+	smp_mb__after_atomic();
+	if (READ_ONCE(link->state) == ROE_RELAY_ASKED)
+		send_all_away();
 	/* pairs with the release in off(): the relay has done with the QP */
 	wait_var_event(&link->state, smp_load_acquire(&link->state) == ROE_RELAY_OFF);
 	atomic_dec(&link->parting);
 }
 
 /* --- the relay --- */
-
-static void off(struct roe_qp *qp)
-{
-	/* pairs with the acquire in roe_relay_part() */
-	smp_store_release(&qp->relay.state, ROE_RELAY_OFF);
-	/* the state before the look for sleepers; the QP may be gone from here on */
-	smp_mb();
-	wake_up_var(&qp->relay.state);
-}
 
 static void leave(struct roe_qp *qp)
 {
@@ -285,7 +330,7 @@ static void join(struct relay *relay, struct list_head *qps, struct tally *tally
 
 	llist_for_each_entry_safe(qp, next, asked, relay.asked) {
 		tally->qps++;
-		if (!may) {
+		if (!may || need_resched()) {
 			off(qp);
 			continue;
 		}
@@ -343,7 +388,7 @@ static u32 look(struct roe_qp *qp)
 	return n;
 }
 
-/* One look at each ring. Returns the number of messages found. */
+/* One look at each ring, unless somebody is to run here. Returns the number of messages found. */
 static u32 sweep(struct list_head *qps)
 {
 	struct roe_qp *qp, *next;
@@ -356,6 +401,8 @@ static u32 sweep(struct list_head *qps)
 			continue;
 		}
 		sum += look(qp);
+		if (need_resched())
+			break;
 	}
 	return sum;
 }
@@ -394,21 +441,35 @@ static bool worth(struct relay *relay, struct tally *tally, u32 found)
 	return together;
 }
 
+/* A grace period must not wait for the end of a stream: none of ours is used from here on. */
+static void pass_grace_period(struct tally *tally)
+{
+	if (!time_after(jiffies, tally->passed))
+		return;
+	tally->passed = jiffies;
+	local_irq_disable();
+	/* without SMP there is no relay, nor that function for modules */
+	if (IS_ENABLED(CONFIG_SMP))
+		rcu_note_context_switch(false);
+	local_irq_enable();
+}
+
 static void run(struct work_struct *work)
 {
 	struct relay *relay = container_of(work, struct relay, work);
 	struct roe_qp *qp, *next;
-	struct tally tally = {};
+	struct tally tally = { .passed = jiffies };
 	LIST_HEAD(qps);
 	bool stay;
 
+	/* see above, Contexts */
+	preempt_disable();
 	WRITE_ONCE(relay->active, true);
 	do {
+		pass_grace_period(&tally);
 		stay = alone();
 		join(relay, &qps, &tally, stay);
 		stay = stay && !list_empty(&qps) && worth(relay, &tally, sweep(&qps));
-		/* a grace period must not wait for the end of a stream */
-		cond_resched();
 	} while (stay);
 	WRITE_ONCE(relay->active, false);
 	/* before the last look for who has asked: pairs with the barrier in ask() */
@@ -416,6 +477,7 @@ static void run(struct work_struct *work)
 	join(relay, &qps, &tally, false);
 	list_for_each_entry_safe(qp, next, &qps, relay.node)
 		leave(qp);
+	preempt_enable();
 	/* the work may have been queued for one who was sent away by the run before */
 	if (tally.qps)
 		roe_poster_learn(&relay->poster, tally.messages, tally.sweeps);
