@@ -11,6 +11,10 @@
  *	sync N		N WRITEs, each after the completion of the one before
  *	switch FILE	the same with the switch FILE off and on in turn; prints
  *			"takes PERCENT", the time of one WRITE with it on, of that with it off
+ *	fan N		N times one SEND on each of 16 QPs, then a wait until all are there
+ *	switch-fan FILE	as switch, for a round of fan
+ *	spun N		N streams, in the middle of which a task of real-time priority
+ *			begins to spin on CPU 1, the stream's process on CPU 0
  *	bursts N	N times a few WRITEs, then a wait for all of them
  *	many N		N times one SEND on each of 16 QPs in turn
  *	events N	N bursts, whose completions are slept for
@@ -18,7 +22,12 @@
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <time.h>
 #include "rt.h"
 
@@ -27,6 +36,8 @@
 #define SLOTS		256		/* messages in memory at a time */
 #define QPS		16
 #define TURNS		150		/* with a switch off, then on */
+#define SPIN_MS		900		/* less than the kernel's limit for such a task */
+#define STALL_MS	400		/* much less than that, much more than a busy host */
 
 static struct rt_buf abuf, bbuf;
 
@@ -199,27 +210,84 @@ static bool sync_user(uint64_t n)
 }
 
 /*
+ * n rounds: a message for each peer, nobody asks for its end, then a wait until they are
+ * there; the median of the time of a round, in ns.
+ */
+static bool fan(struct rt_pair *p, uint64_t *id, uint64_t n, uint64_t *median)
+{
+	uint64_t *ns = calloc(n, sizeof(*ns)), i, k, begin;
+	struct ibv_wc wc;
+	bool ok = true;
+
+	for (i = 0; ok && i < n; i++, ++*id) {
+		bool signaled = *id % 64 == 63;
+
+		for (k = 0; ok && k < QPS; k++)
+			ok = recv_posted(&p[k], *id);
+		begin = now_ns();
+		for (k = 0; ok && k < QPS; k++)
+			ok = post(&p[k], IBV_WR_SEND, *id, signaled ? IBV_SEND_SIGNALED : 0);
+		for (k = 0; ok && k < QPS; k++)
+			ok = rt_expect(p[k].b.rcq, *id, IBV_WC_SUCCESS, &wc) && arrived(*id);
+		ns[i] = now_ns() - begin;
+		/* the SQ has room again */
+		for (k = 0; ok && signaled && k < QPS; k++)
+			ok = wait_one(&p[k], *id);
+	}
+	qsort(ns, n, sizeof(*ns), by_value);
+	*median = ns[n / 2];
+	free(ns);
+	return ok;
+}
+
+static void make_pairs(struct rt_pair *p, unsigned int n)
+{
+	while (n--)
+		make_pair(p++, NULL);
+}
+
+static void destroy_pairs(struct rt_pair *p, unsigned int n)
+{
+	while (n--)
+		rt_pair_destroy(p++);
+}
+
+static bool fan_user(uint64_t n)
+{
+	struct rt_pair p[QPS];
+	uint64_t id = 0, median;
+	bool ok;
+
+	make_pairs(p, QPS);
+	ok = fan(p, &id, n, &median);
+	destroy_pairs(p, QPS);
+	return ok;
+}
+
+typedef bool (*turn_fn)(struct rt_pair *p, uint64_t *id, uint64_t n, uint64_t *median);
+
+/*
  * A host with other work is twice as slow for a while and then is not: of short
  * turns, two in a row mostly see the same.
  */
-static bool switched(const char *file)
+static bool switched(const char *file, turn_fn turn, unsigned int qps, uint64_t n)
 {
 	uint64_t percent[TURNS], ns[2], id = 0;
 	int fd = open(file, O_WRONLY);
 	bool ok = RT_CHECK(fd >= 0);
-	struct rt_pair p;
+	struct rt_pair p[QPS];
 	unsigned int i;
 
-	make_pair(&p, NULL);
+	make_pairs(p, qps);
 	for (i = 0; ok && i < TURNS; i++) {
-		ok = RT_CHECK(pwrite(fd, "0", 1, 0) == 1) && one_by_one(&p, &id, 100, &ns[0]) &&
-		     RT_CHECK(pwrite(fd, "1", 1, 0) == 1) && one_by_one(&p, &id, 100, &ns[1]);
+		ok = RT_CHECK(pwrite(fd, "0", 1, 0) == 1) && turn(p, &id, n, &ns[0]) &&
+		     RT_CHECK(pwrite(fd, "1", 1, 0) == 1) && turn(p, &id, n, &ns[1]);
 		percent[i] = ok ? ns[1] * 100 / ns[0] : 0;
 	}
 	qsort(percent, TURNS, sizeof(*percent), by_value);
 	printf("takes %llu\n", (unsigned long long)percent[TURNS / 2]);
 	close(fd);
-	rt_pair_destroy(&p);
+	destroy_pairs(p, qps);
 	return ok;
 }
 
@@ -268,8 +336,7 @@ static bool many(uint64_t n)
 	struct ibv_wc wc;
 	bool ok = true;
 
-	for (k = 0; k < QPS; k++)
-		make_pair(&p[k], NULL);
+	make_pairs(p, QPS);
 	for (i = 0; ok && i < n; i++) {
 		for (k = 0; ok && k < QPS; k++)
 			ok = recv_posted(&p[k], i) &&
@@ -280,8 +347,7 @@ static bool many(uint64_t n)
 				ok = rt_expect(p[k].b.rcq, ids[k], IBV_WC_SUCCESS, &wc);
 		}
 	}
-	for (k = 0; k < QPS; k++)
-		rt_pair_destroy(&p[k]);
+	destroy_pairs(p, QPS);
 	return ok;
 }
 
@@ -317,6 +383,115 @@ static bool events(uint64_t n)
 	}
 	rt_pair_destroy(&p);
 	return ok;
+}
+
+static struct {
+	sem_t go;
+	atomic_bool spins, ends;
+} spinner;
+
+static void *spin(void *arg)
+{
+	uint64_t end;
+
+	for (;;) {
+		while (sem_wait(&spinner.go))
+			;
+		if (spinner.ends)
+			return NULL;
+		end = rt_now_ms() + SPIN_MS;
+		while (rt_now_ms() < end)
+			;
+		spinner.spins = false;
+	}
+}
+
+static bool pin(unsigned int cpu, pthread_attr_t *attr)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (attr)
+		return RT_EQ(pthread_attr_setaffinity_np(attr, sizeof(set), &set), 0);
+	return RT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+static bool start_spinner(pthread_t *thread)
+{
+	struct sched_param param = { .sched_priority = 50 };
+	pthread_attr_t attr;
+
+	sem_init(&spinner.go, 0, 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
+	pthread_attr_setschedparam(&attr, &param);
+	return pin(1, &attr) && RT_EQ(pthread_create(thread, &attr, spin, NULL), 0) && pin(0, NULL);
+}
+
+/* WRITEs for @ms, 64 in flight; the longest time without a completion, in ms. */
+static bool write_for(struct rt_pair *p, uint64_t *posted, uint64_t *done, unsigned int ms,
+		      uint64_t *stall)
+{
+	uint64_t end = rt_now_ms() + ms, last = rt_now_ms(), before, now;
+
+	for (now = last; now < end; now = rt_now_ms()) {
+		while (*posted - *done < WINDOW)
+			if (!post(p, IBV_WR_RDMA_WRITE, (*posted)++, IBV_SEND_SIGNALED))
+				return false;
+		before = *done;
+		if (!reap(p->a.scq, done, false))
+			return false;
+		now = rt_now_ms();
+		if (*done == before)
+			continue;
+		*stall = now - last > *stall ? now - last : *stall;
+		last = now;
+	}
+	*stall = now - last > *stall ? now - last : *stall;
+	return true;
+}
+
+/* Who sends a stream's messages loses its processor: they leave, and so does the QP. */
+static bool spun_once(uint64_t *stall, bool *late)
+{
+	uint64_t posted = 0, done = 0, none = 0;
+	struct rt_pair p;
+	bool ok;
+
+	make_pair(&p, NULL);
+	ok = write_for(&p, &posted, &done, 100, &none);
+	spinner.spins = true;
+	sem_post(&spinner.go);
+	ok = ok && write_for(&p, &posted, &done, STALL_MS, stall);
+	rt_pair_destroy(&p);
+	*late = !spinner.spins;
+	while (spinner.spins)
+		usleep(1000);
+	return ok;
+}
+
+/* One that the host was in the way of is none. */
+static bool spun(uint64_t n)
+{
+	uint64_t i, stall, stalls = 0, lates = 0;
+	pthread_t thread;
+	bool late, ok;
+
+	ok = start_spinner(&thread);
+	for (i = 0; ok && i < n; i++) {
+		stall = 0;
+		ok = spun_once(&stall, &late);
+		stalls += stall > STALL_MS / 2;
+		lates += late;
+		rt_diag("no completion for %llu ms, destroyed %s", (unsigned long long)stall,
+			late ? "late" : "in time");
+	}
+	spinner.ends = true;
+	sem_post(&spinner.go);
+	pthread_join(thread, NULL);
+	return ok && RT_CHECK(stalls <= n / 3) && RT_CHECK(lates <= n / 3);
 }
 
 /* A stream, of which a few messages may not have left yet; their number. */
@@ -405,6 +580,10 @@ static void run(const char *part, uint64_t n)
 		rt_ok(bursts(n), "%llu bursts of WRITEs", (unsigned long long)n);
 	else if (!strcmp(part, "many"))
 		rt_ok(many(n), "%llu SENDs on each of %d QPs in turn", (unsigned long long)n, QPS);
+	else if (!strcmp(part, "fan"))
+		rt_ok(fan_user(n), "%llu rounds with %d peers", (unsigned long long)n, QPS);
+	else if (!strcmp(part, "spun"))
+		rt_ok(spun(n), "%llu streams beside a real-time task", (unsigned long long)n);
 	else if (!strcmp(part, "events"))
 		rt_ok(events(n), "%llu bursts with events", (unsigned long long)n);
 	else
@@ -425,7 +604,12 @@ int main(int argc, char **argv)
 			rt_ok(drained(), "SQD drains, RTS goes on");
 		} else if (i + 1 < argc && !strcmp(argv[i], "switch")) {
 			i++;
-			rt_ok(switched(argv[i]), "WRITEs one by one, switched off and on");
+			rt_ok(switched(argv[i], one_by_one, 1, 100),
+			      "WRITEs one by one, switched off and on");
+		} else if (i + 1 < argc && !strcmp(argv[i], "switch-fan")) {
+			i++;
+			rt_ok(switched(argv[i], fan, QPS, 10),
+			      "rounds with %d peers, switched off and on", QPS);
 		} else if (i + 1 < argc) {
 			run(argv[i], strtoul(argv[i + 1], NULL, 0));
 			i++;
