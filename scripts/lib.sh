@@ -292,7 +292,7 @@ need_qemu() {
 # segmentation offload: the installed one, or bookworm-backports' unpacked in the cache
 qemu_new() {
 	local dir
-	if qemu-system-x86_64 -device virtio-net-pci,help 2>/dev/null | grep -q host_uso; then
+	if qemu-system-x86_64 -device virtio-net-pci,help 2>/dev/null | grep host_uso >/dev/null; then
 		echo qemu-system-x86_64
 		return
 	fi
