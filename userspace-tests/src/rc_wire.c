@@ -34,7 +34,7 @@ static int seen;			/* highest PSN of a request so far, from the first */
 
 /* ---- the fixture ---- */
 
-static void fresh_patient(uint8_t rnr_retry)
+static void fresh_retrying(uint8_t retry_cnt, uint8_t rnr_retry)
 {
 	struct rt_opt opt = rt_defaults;
 	struct raw_pkt k;
@@ -44,7 +44,7 @@ static void fresh_patient(uint8_t rnr_retry)
 		rt_qp_destroy(&q);
 	}
 	opt.mtu = IBV_MTU_1024;
-	opt.retry_cnt = 1;
+	opt.retry_cnt = retry_cnt;
 	opt.rnr_retry = rnr_retry;
 	opt.timeout = 16;
 	if (rt_qp_create(&q, dev, &opt) || rt_to_init(&q) ||
@@ -56,9 +56,10 @@ static void fresh_patient(uint8_t rnr_retry)
 	seen = -1;
 }
 
+/* Whoever plays the peer may be kept from running for some seconds before the QP gives up. */
 static void fresh(void)
 {
-	fresh_patient(1);
+	fresh_retrying(7, 1);
 }
 
 static struct raw_pkt pkt(uint8_t opcode, int dpsn)
@@ -1054,7 +1055,7 @@ static bool rnr_in_time(void)
 	struct ibv_wc wc;
 	int i;
 
-	fresh_patient(7);
+	fresh_retrying(7, 7);
 	if (!post(IBV_WR_SEND, 8) || !next_is(RAW_SEND_ONLY, 0, &k))
 		return false;
 	for (i = 0; i < 100; i++) {
@@ -1102,7 +1103,7 @@ static bool retries_end(void)
 {
 	struct ibv_wc wc;
 
-	fresh();
+	fresh_retrying(1, 1);
 	return post(IBV_WR_RDMA_WRITE, 8) &&
 	       RT_CHECK(rt_expect(q.scq, 5, IBV_WC_RETRY_EXC_ERR, &wc)) && dead();
 }
