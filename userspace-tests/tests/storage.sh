@@ -120,7 +120,9 @@ iser_initiator_up()
 	printf '%s\n' "node.startup = manual" "node.session.timeo.replacement_timeout = 5" \
 		"node.conn[0].timeo.noop_out_interval = 0" > /etc/iscsi/iscsid.conf
 	background iscsid -f > "$TMP/iscsid" 2>&1
-	iser_admin -o new
+	# who comes before it listens is not kept waiting
+	wait_for 20 grep -q '00010000 .*@ISCSIADM_ABSTRACT_NAMESPACE' /proc/net/unix &&
+		iser_admin -o new
 }
 
 iser_admin()
