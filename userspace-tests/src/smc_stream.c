@@ -125,10 +125,12 @@ static size_t size_of(int i)
 static int serve(int port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };
-	int fd = socket(AF_SMC, SOCK_STREAM, 0), conn, i;
+	int fd = socket(AF_SMC, SOCK_STREAM, 0), conn, i, one = 1;
 	char ok;
 
-	if (fd < 0 || bind(fd, (void *)&a, sizeof(a)) || listen(fd, 1))
+	/* of the connection before this one there may be a rest */
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    bind(fd, (void *)&a, sizeof(a)) || listen(fd, 1))
 		rt_die("listen: %s", strerror(errno));
 	conn = accept(fd, NULL, NULL);
 	if (conn < 0)
