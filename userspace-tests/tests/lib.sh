@@ -366,6 +366,22 @@ not_running()
 	! kill -0 "$1"
 }
 
+# set_huge_pages N - one try, which may give fewer
+set_huge_pages()
+{
+	echo 1 > /proc/sys/vm/compact_memory
+	echo "$1" > /proc/sys/vm/nr_hugepages
+	[ "$(cat /proc/sys/vm/nr_hugepages)" -ge "$1" ]
+}
+
+# huge_pages N - so many pages of 2 MiB. The tests before have left the memory in pieces,
+# and some of it to workers that give it back.
+huge_pages()
+{
+	echo 3 > /proc/sys/vm/drop_caches
+	wait_for 20 set_huge_pages "$1" || echo "# of $1 huge pages there are $(cat /proc/sys/vm/nr_hugepages)"
+}
+
 bg=
 # background COMMAND... - its process id is in $bg, and it ends with the test
 background()

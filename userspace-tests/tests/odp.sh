@@ -96,7 +96,7 @@ module_or_die
 topo_or_die topo_veth
 gid0=$(wait_gid roe0 10.0.0.1)
 gid1=$(wait_gid roe1 10.0.0.2)
-echo 8 > /proc/sys/vm/nr_hugepages
+huge_pages 8
 echo 1 > /proc/sys/vm/unprivileged_userfaultfd 2>/dev/null
 check "a file system to be frozen" freezer
 run_tap "two devices" 400 odp -d roe0 -D roe1

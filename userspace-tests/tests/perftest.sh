@@ -70,7 +70,7 @@ full()
 }
 
 if [ "${1:-}" = full ]; then
-	echo 64 > /proc/sys/vm/nr_hugepages
+	huge_pages 64
 	full
 	tap_done
 fi

@@ -95,7 +95,7 @@ module_or_die
 topo_or_die topo_veth
 gid=$(wait_gid roe0 10.0.0.1)
 # some tests want pages of 2 MiB
-echo 32 > /proc/sys/vm/nr_hugepages
+huge_pages 32
 check "the suite is installed" get_suite || tap_done
 base=$tap_n
 # shellcheck disable=SC2046
