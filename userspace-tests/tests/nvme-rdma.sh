@@ -56,7 +56,7 @@ host_down()
 	for c in /sys/class/nvme/nvme*/delete_controller; do
 		echo 1 > "$c"
 	done
-	no_disk
+	wait_for 20 no_disk
 }
 
 module_or_die

@@ -43,5 +43,5 @@ if grep -qa cp_wq /sys/kernel/btf/rds; then
 	check "the device goes first" link_del roe0
 	links=()
 fi
-check "unload rds_rdma" rmmod rds_rdma
+check "unload rds_rdma" wait_for 20 rmmod rds_rdma
 tap_done
