@@ -66,7 +66,7 @@ lost()
 # none_lost BEFORE - no more than that, once the last ones are through
 none_lost()
 {
-	[ "$(lost)" = "$1" ]
+	[ "$(lost)" -le "$1" ]
 }
 
 dropped()
