@@ -64,7 +64,7 @@ captured()
 
 # while_streaming TEXT COMMAND... - a stream goes on while the command disturbs it, and
 # loses nothing. It has some pace until the command is done, enough messages for that to
-# take half a minute on a slow machine, and hurries then.
+# take a minute on a slow machine, and hurries then.
 while_streaming()
 {
 	local text=$1 s ga gb rc
@@ -73,7 +73,7 @@ while_streaming()
 	gb=$(ns_gid "${ends[2]}" "${ends[3]}" "${sb:-10.0.0.2}")
 	sent=$(packets_sent)
 	touch "$TMP/pace"
-	RT_PACE_MS=40 RT_PACE_WHILE=$TMP/pace RT_ACK_TIMEOUT=18 pair_run 120 18700 \
+	RT_PACE_MS=80 RT_PACE_WHILE=$TMP/pace RT_ACK_TIMEOUT=18 pair_run 120 18700 \
 		"ip netns exec ${ends[0]} rc_stream -d ${ends[1]} -g $ga 18700 700" \
 		"ip netns exec ${ends[2]} rc_stream -d ${ends[3]} -g $gb 18700 700 ${tcp:-10.0.0.1}" \
 		> "$TMP/stream.out" 2>&1 &
