@@ -189,7 +189,7 @@ preloaded()
 	LD_PRELOAD=$lib timeout -k 5 $limit $3 > "$TMP/server.out" 2>&1 &
 	s=$!
 	pids+=("$s")
-	wait_for 30 eval "rdma resource show cm_id | grep -q 'LISTEN.*:$2 '"
+	wait_for 30 eval "rdma resource show cm_id | grep -q 'LISTEN.*:$2\b'"
 	# shellcheck disable=SC2086
 	LD_PRELOAD=$lib timeout -k 5 $limit $4 > "$TMP/client.out" 2>&1
 	rc=$?
