@@ -4,7 +4,11 @@
  */
 #include <kunit/test.h>
 #include <linux/slab.h>
-#include "../drivers/roe/transport.h"
+#include "sim.h"
+
+#define PSN0	0xfffff0
+#define PSN1	77
+#define SIG	IB_SEND_SIGNALED
 
 /* wire.md 4.2, in units of 10 us */
 static void timer_rnr(struct kunit *test)
@@ -186,4 +190,137 @@ static struct kunit_suite timer_suite = {
 	.test_cases = timer_cases,
 };
 
-kunit_test_suites(&timer_suite);
+/* --- two QPs ----------------------------------------------------------------- */
+
+static int setup(struct kunit *test)
+{
+	test->priv = sim_create(test);
+	return test->priv ? 0 : -ENOMEM;
+}
+
+static void teardown(struct kunit *test)
+{
+	if (test->priv)
+		sim_destroy(test->priv);
+}
+
+static struct sim *fresh(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+
+	sim_reset(sim, PSN0, PSN1);
+	sim->slot = SIM_REGION;
+	return sim;
+}
+
+/* The first @n packets on the wire arrive, the others are lost. */
+static void arrive(struct sim *sim, unsigned int n)
+{
+	struct sim_pkt *pkt;
+
+	while ((pkt = sim_take(sim))) {
+		if (n) {
+			n--;
+			sim->now = max(sim->now, pkt->at);
+			sim_receive(sim, pkt->to, &pkt->rx);
+		}
+		sim_put(sim, pkt);
+	}
+}
+
+/* @n packets of the READ that side 0 sends (again) now come; the clock runs as long as it says. */
+static u64 read_on(struct sim *sim, unsigned int n)
+{
+	sim_emit(sim, 0);
+	arrive(sim, 1);
+	sim_emit(sim, 1);
+	arrive(sim, n);
+	return sim->side[0].qp->req.early_deadline - sim->now;
+}
+
+static void expire(struct sim *sim)
+{
+	sim->now = sim->side[0].qp->req.early_deadline;
+	sim_timer(sim, 0);
+}
+
+/* Each time a little of a READ comes: no doubling is left of the time-outs before. */
+static void timer_backoff_read(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	unsigned int i;
+
+	sim_post(sim, 0, IB_WR_RDMA_READ, 64 * SIM_MTU, SIG);
+	for (i = 1; i <= 6; i++) {
+		KUNIT_EXPECT_LE_MSG(test, read_on(sim, 3), 2ull * ROE_RTO_MIN_NS, "round %u", i);
+		KUNIT_ASSERT_EQ(test, req->una, roe_psn_add(PSN0, 3 * i));
+		expire(sim);
+	}
+	KUNIT_EXPECT_EQ(test, req->backoff, 1);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* What was asked for twice from the same place says nothing (Karn). */
+static void timer_backoff_read_twice(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	u32 srtt;
+
+	sim_post(sim, 0, IB_WR_RDMA_READ, 64 * SIM_MTU, SIG);
+	read_on(sim, 3);
+	srtt = req->srtt;
+	expire(sim);
+	read_on(sim, 0);
+	expire(sim);
+	KUNIT_EXPECT_EQ(test, read_on(sim, 3), 4ull * ROE_RTO_MIN_NS);
+	KUNIT_ASSERT_EQ(test, req->una, roe_psn_add(PSN0, 6));
+	KUNIT_EXPECT_EQ(test, req->srtt, srtt);
+	/* from the next place, once */
+	expire(sim);
+	KUNIT_EXPECT_EQ(test, read_on(sim, 3), ROE_RTO_MIN_NS);
+}
+
+/* Nor does a response that may belong to the request before. */
+static void timer_backoff_read_middle(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *late;
+
+	sim_post(sim, 0, IB_WR_RDMA_READ, 64 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	arrive(sim, 1);
+	sim_emit(sim, 1);
+	late = sim_take(sim);
+	KUNIT_ASSERT_NOT_NULL(test, late);
+	sim_receive(sim, 0, &late->rx);
+	sim_put(sim, late);
+	late = sim_take(sim);
+	KUNIT_ASSERT_NOT_NULL(test, late);
+	arrive(sim, 0);
+	expire(sim);
+	sim_emit(sim, 0);
+	sim_receive(sim, 0, &late->rx);
+	sim_put(sim, late);
+	KUNIT_EXPECT_EQ(test, req->una, roe_psn_add(PSN0, 2));
+	KUNIT_EXPECT_EQ(test, req->backoff, 1);
+}
+
+static struct kunit_case pair_cases[] = {
+	KUNIT_CASE(timer_backoff_read),
+	KUNIT_CASE(timer_backoff_read_twice),
+	KUNIT_CASE(timer_backoff_read_middle),
+	{}
+};
+
+static struct kunit_suite pair_suite = {
+	.name = "roe_timer_pair",
+	.init = setup,
+	.exit = teardown,
+	.test_cases = pair_cases,
+};
+
+kunit_test_suites(&timer_suite, &pair_suite);

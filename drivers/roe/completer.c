@@ -247,6 +247,8 @@ static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 		roe_requester_fail(qp, ctx, status);
 		return;
 	}
+	if (roe_opcode(rx->p.opcode)->flags & ROE_F_START)
+		roe_timer_reread_sample(qp, ctx->now, rx->p.psn);
 	if (rx->p.psn == wqe->last_psn)
 		retire(qp, ctx, wqe);
 	else

@@ -168,6 +168,8 @@ struct roe_req {
 	u32	srtt, rttvar;	/* ns */
 	u32	rtt_psn;	/* sample: time from sending this PSN ... */
 	u64	rtt_start;	/* ... at, ns; 0: none running */
+	u32	reread_psn;	/* another: a READ was sent again from here, in its middle ... */
+	u64	reread_at;	/* ... at, ns; 0: none running */
 	struct roe_fault fault;
 };
 

@@ -427,6 +427,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->win_psn = psn;
 	req->recover = psn;
 	req->eased = psn;
+	req->reread_psn = psn;
 	req->alpha = ROE_ALPHA_ONE;
 	req->cwnd = ROE_WINDOW_PKTS;
 	req->ssthresh = ROE_WINDOW_MAX;
@@ -788,6 +789,8 @@ static bool emit_query(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *
 	pkt->p.dmalen = wqe->length - off;
 	pkt->p.psn = req->wqe_psn;
 	fill_query(txb, pkt, wqe);
+	if (off)
+		roe_timer_reread(qp, ctx->now, pkt->p.psn);
 	req->wqe_psn = roe_psn_add(wqe->last_psn, 1);
 	return true;
 }

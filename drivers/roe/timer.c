@@ -8,7 +8,8 @@
  *   (IBTA 9.9.2.4), 4.096 us * 2^t; each expiry counts against retry_cnt.
  * - early_deadline: below it, from the measured round trip as in RFC 6298
  *   (RTO = SRTT + 4 * RTTVAR, doubled on each expiry until there is a sample); counts nothing, so a
- *   lost tail costs round trips and not the whole verbs time-out.
+ *   lost tail costs round trips and not the whole verbs time-out. A sample is the time of a
+ *   packet sent once, or of a READ sent again from its middle, whose responses are no others.
  *
  * - hold.until: messages wait for company no longer (hold.c).
  *
@@ -102,21 +103,10 @@ void roe_timer_disarm(struct roe_qp *qp)
 
 ROE_EXPORT_FOR_TEST(roe_timer_disarm);
 
-/**
- * roe_timer_sample() - a response acknowledged everything before @psn
- * @qp: takes a round-trip sample if the timed packet is among that
- * @now: ns
- * @psn: one past the last PSN acknowledged
- */
-void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn)
+static void take_sample(struct roe_req *req, u64 span)
 {
-	struct roe_req *req = &qp->req;
-	u32 rtt, err;
+	u32 rtt = min_t(u64, span, NSEC_PER_SEC), err;
 
-	if (!req->rtt_start || roe_psn_diff(psn, req->rtt_psn) <= 0)
-		return;
-	rtt = min_t(u64, now - req->rtt_start, NSEC_PER_SEC);
-	req->rtt_start = 0;
 	/*
 	 * Only now: what was sent twice cannot be timed, and on a way that takes longer
 	 * than the RTO everything would be sent twice for ever (RFC 6298, 5.7 and Karn).
@@ -132,7 +122,58 @@ void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn)
 	req->srtt += ((s32)(rtt - req->srtt)) / 8;
 }
 
+/**
+ * roe_timer_sample() - a response acknowledged everything before @psn
+ * @qp: takes a round-trip sample if the timed packet is among that
+ * @now: ns
+ * @psn: one past the last PSN acknowledged
+ */
+void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn)
+{
+	struct roe_req *req = &qp->req;
+
+	if (!req->rtt_start || roe_psn_diff(psn, req->rtt_psn) <= 0)
+		return;
+	take_sample(req, now - req->rtt_start);
+	req->rtt_start = 0;
+}
+
 ROE_EXPORT_FOR_TEST(roe_timer_sample);
+
+/**
+ * roe_timer_reread() - a READ is sent again from its middle
+ * @qp: of a long READ no other packet leaves, so without a sample of this one the RTO
+ *	would stay doubled to its end, however much comes
+ * @now: ns
+ * @psn: first that is still missing
+ *
+ * Sent from there twice, nobody knows which of them is answered.
+ */
+void roe_timer_reread(struct roe_qp *qp, u64 now, u32 psn)
+{
+	struct roe_req *req = &qp->req;
+
+	req->reread_at = psn == req->reread_psn ? 0 : now;
+	req->reread_psn = psn;
+}
+
+/**
+ * roe_timer_reread_sample() - a READ response that is First or Only
+ * @qp: takes a round-trip sample if a READ was sent again from there. It is the answer to
+ *	that: to the READ before it would be Middle or Last. rdma_rxe sends those in any
+ *	case, so of it there is no sample.
+ * @now: ns
+ * @psn: of the response
+ */
+void roe_timer_reread_sample(struct roe_qp *qp, u64 now, u32 psn)
+{
+	struct roe_req *req = &qp->req;
+
+	if (!req->reread_at || psn != req->reread_psn)
+		return;
+	take_sample(req, now - req->reread_at);
+	req->reread_at = 0;
+}
 
 /**
  * roe_timer_next() - when roe_timer_run() has something to do

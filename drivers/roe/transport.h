@@ -113,6 +113,8 @@ u64 roe_timer_rnr_ns(u8 code);
 void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_timer_disarm(struct roe_qp *qp);
 void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn);
+void roe_timer_reread(struct roe_qp *qp, u64 now, u32 psn);
+void roe_timer_reread_sample(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx);
 u64 roe_timer_next(const struct roe_qp *qp);
 
