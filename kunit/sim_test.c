@@ -786,7 +786,7 @@ static void error_rnr_local_drop(struct kunit *test)
 	p = an_ack(PSN0, ROE_AETH_RNR_NAK | 20);
 	forge(sim, 0, &p, &p);
 	ctx.now = sim->now;
-	roe_requester_local_drop(qp, &ctx);
+	roe_requester_local_drop(qp, &ctx, PSN0);
 	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), qp->req.rnr_deadline);
 	sim->loss = 100;
 	KUNIT_ASSERT_TRUE(test, sim_run(sim));

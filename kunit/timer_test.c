@@ -309,10 +309,177 @@ static void timer_backoff_read_middle(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, req->backoff, 1);
 }
 
+/* As if IP had refused what side 0 has just sent, from @psn on. */
+static void refuse(struct sim *sim, u32 psn)
+{
+	struct roe_ctx ctx = { .now = sim->now };
+
+	arrive(sim, 0);
+	roe_requester_local_drop(sim->side[0].qp, &ctx, psn);
+}
+
+/* An interface that is down for a while says nothing about the way. */
+static void timer_refused(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	unsigned int i;
+
+	sim_recv(sim, 1, 10);
+	sim_recv(sim, 1, 10);
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 0);
+	for (i = 0; i < 20; i++) {
+		refuse(sim, PSN0);
+		KUNIT_ASSERT_LE(test, roe_timer_next(sim->side[0].qp),
+				sim->now + (ROE_LOCAL_DROP_NS << 8));
+		while (sim->sent[0] == i + 1) {
+			sim->now = roe_timer_next(sim->side[0].qp);
+			sim_timer(sim, 0);
+			sim_emit(sim, 0);
+		}
+	}
+	/* once for what was in flight together */
+	KUNIT_EXPECT_EQ(test, req->cwnd, ROE_WINDOW_PKTS / 2);
+	KUNIT_EXPECT_EQ(test, req->retry_cnt, 7);
+	arrive(sim, 1);
+	sim_emit(sim, 1);
+	arrive(sim, 1);
+	KUNIT_ASSERT_EQ(test, req->una, roe_psn_add(PSN0, 1));
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_LE(test, req->early_deadline - sim->now, 2ull * ROE_RTO_MIN_NS);
+	/* and the next one that is refused has waited for nothing */
+	refuse(sim, roe_psn_add(PSN0, 1));
+	KUNIT_EXPECT_EQ(test, roe_timer_next(sim->side[0].qp), sim->now + ROE_LOCAL_DROP_NS);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* What a qdisc has taken is still in it, and is not sent again with what it refused. */
+static void timer_refused_tail(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct sim_pkt *pkt;
+
+	sim_recv(sim, 1, 12 * SIM_MTU);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 3 * SIM_MTU, 0);
+	sim_post(sim, 0, IB_WR_SEND, 12 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, sim->sent[0], 15);
+	arrive(sim, 5);
+	refuse(sim, roe_psn_add(PSN0, 7));
+	/* one of another burst */
+	refuse(sim, roe_psn_add(PSN0, 5));
+	refuse(sim, roe_psn_add(PSN0, 9));
+	sim->now = roe_timer_next(qp);
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 25);
+	pkt = sim_take(sim);
+	KUNIT_ASSERT_NOT_NULL(test, pkt);
+	KUNIT_EXPECT_EQ(test, pkt->rx.p.psn, roe_psn_add(PSN0, 5));
+	sim_receive(sim, 1, &pkt->rx);
+	sim_put(sim, pkt);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 25);
+}
+
+/* But what was lost on the way is not forgotten, however much is refused behind it. */
+static void timer_refused_lost(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	u64 end = sim->now + 4ull * ROE_RTO_MIN_NS;
+	bool again = false;
+	struct sim_pkt *pkt;
+
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 12 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	while (!again && sim->now < end) {
+		refuse(sim, roe_psn_add(PSN0, 5));
+		sim->now = roe_timer_next(qp);
+		sim_timer(sim, 0);
+		sim_emit(sim, 0);
+		pkt = sim_take(sim);
+		if (!pkt)
+			continue;
+		again = pkt->rx.p.psn == PSN0;
+		sim_put(sim, pkt);
+	}
+	KUNIT_EXPECT_TRUE(test, again);
+	KUNIT_EXPECT_EQ(test, qp->req.backoff, 0);
+}
+
+/* What of a burst was refused: its requests are the business of the requester, no others. */
+static void timer_refused_kinds(struct kunit *test)
+{
+	static const u8 ops[] = {
+		ROE_OP_READ_RESP_MIDDLE, ROE_OP_READ_RESP_LAST, ROE_OPCODE_CNP,
+		ROE_OP_SEND_FIRST, ROE_OP_READ_REQ, ROE_OP_ACK,
+	};
+	struct roe_tx_pkt pkts[ARRAY_SIZE(ops)] = {};
+	struct roe_refused r = {};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		pkts[i].p.opcode = ops[i];
+		pkts[i].p.psn = 10 + i;
+	}
+	roe_refused_add(&r, pkts, 3);
+	KUNIT_EXPECT_EQ(test, r.requests, 0);
+	KUNIT_EXPECT_EQ(test, r.responses, 2);
+	KUNIT_EXPECT_EQ(test, r.response, 10);
+	roe_refused_add(&r, pkts + 4, 2);
+	KUNIT_EXPECT_EQ(test, r.requests, 1);
+	KUNIT_EXPECT_EQ(test, r.request, 14);
+	KUNIT_EXPECT_EQ(test, r.responses, 3);
+	KUNIT_EXPECT_EQ(test, r.response, 10);
+}
+
+/*
+ * After an RNR NAK no clock runs. One packet of the next burst is refused: the clock that
+ * counts starts as well, or a peer that is gone would be asked for ever.
+ */
+static void timer_refused_dead(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_rx_pkt nak = {
+		.p = { .opcode = ROE_OP_ACK, .psn = PSN0, .syndrome = ROE_AETH_RNR_NAK | 20 },
+	};
+	struct ib_wc wc = {};
+
+	qp->timeout_ns = roe_timer_ack_ns(14);
+	qp->attr.retry_cnt = 1;
+	qp->req.retry_cnt = 1;
+	sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 0);
+	arrive(sim, 0);
+	sim_receive(sim, 0, &nak);
+	KUNIT_ASSERT_TRUE(test, qp->req.rnr_wait);
+	sim->now = roe_timer_next(qp);
+	sim_timer(sim, 0);
+	KUNIT_ASSERT_FALSE(test, qp->req.rnr_wait);
+	refuse(sim, PSN0);
+	sim->loss = 100;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, roe_cq_poll(&sim->side[0].scq.ib, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, (int)wc.status, (int)IB_WC_RETRY_EXC_ERR);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
+}
+
 static struct kunit_case pair_cases[] = {
 	KUNIT_CASE(timer_backoff_read),
 	KUNIT_CASE(timer_backoff_read_twice),
 	KUNIT_CASE(timer_backoff_read_middle),
+	KUNIT_CASE(timer_refused),
+	KUNIT_CASE(timer_refused_tail),
+	KUNIT_CASE(timer_refused_lost),
+	KUNIT_CASE(timer_refused_kinds),
+	KUNIT_CASE(timer_refused_dead),
 	{}
 };
 

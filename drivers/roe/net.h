@@ -47,15 +47,15 @@ void roe_path_reset(struct roe_path *path);
 /*
  * Turn @txb into skbs on @skbs (headers, ICRC; consumes the burst: txb is empty
  * afterwards). Under the QP lock, BH disabled. A packet for which there is no
- * memory or no route is left out: that is loss. Returns packets left out.
+ * memory or no route is left out: that is loss, and added to @refused.
  */
-unsigned int roe_xmit_build(struct roe_dev *dev, struct roe_path *path,
-			    struct roe_txb *txb, struct sk_buff_head *skbs);
+void roe_xmit_build(struct roe_dev *dev, struct roe_path *path, struct roe_txb *txb,
+		    struct sk_buff_head *skbs, struct roe_refused *refused);
 /*
- * Send and empty @skbs through ip_local_out. No lock held, BH disabled.
- * Returns the number of packets that IP or a qdisc refused (backpressure).
+ * Send and empty @skbs through ip_local_out. No lock held, BH disabled. Packets
+ * that IP or a qdisc refused (backpressure) are added to @refused.
  */
-unsigned int roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs);
+void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_refused *refused);
 
 /*
  * The way to @path->av.daddr, with a reference; NULL if there is none now.

@@ -282,26 +282,25 @@ void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct ro
 ROE_EXPORT_FOR_TEST(roe_qp_dispatch_row);
 
 /* Headers and ICRC. The way of datagrams is that of their address handle. */
-static unsigned int build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *skbs)
+static void build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *skbs,
+		  struct roe_refused *refused)
 {
 	struct roe_ah_entry *ah = txb->ah;
-	unsigned int lost = 0;
 
 	if (txb->n)
-		lost = roe_xmit_build(qp->dev, ah ? &ah->path : &qp->path, txb, skbs);
+		roe_xmit_build(qp->dev, ah ? &ah->path : &qp->path, txb, skbs, refused);
 	txb->ah = NULL;
 	if (ah)
 		roe_ah_put(ah);
-	return lost;
 }
 
 /* A burst through the network. Returns whether more is to be sent. */
 static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	__must_hold(&qp->lock)
 {
+	struct roe_refused refused = {};
 	struct sk_buff_head skbs;
 	struct roe_txb *txb;
-	unsigned int lost;
 	bool more;
 
 	__skb_queue_head_init(&skbs);
@@ -311,16 +310,16 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	/* a WQE that fails in this burst: its payload is read when the packets are built */
 	qp->lent = true;
 	more = roe_qp_emit(qp, ctx, txb);
-	lost = build(qp, txb, &skbs);
+	build(qp, txb, &skbs, &refused);
 	roe_complete_returned(qp, ctx);
 	local_unlock_nested_bh(&txb_lock);
 	if (!skb_queue_empty(&skbs)) {
 		spin_unlock(&qp->lock);
-		lost += roe_xmit_send(qp->dev, &skbs);
+		roe_xmit_send(qp->dev, &skbs, &refused);
 		spin_lock(&qp->lock);
 	}
-	if (lost)
-		roe_requester_local_drop(qp, ctx);
+	if (refused.requests)
+		roe_requester_local_drop(qp, ctx, refused.request);
 	return more;
 }
 

@@ -163,6 +163,9 @@ struct roe_req {
 	bool	early;		/* ... by the early deadline */
 	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
 	u64	early_deadline;	/* ns, 0: none; adaptive, counts nothing */
+	u64	drop_deadline;	/* ns, 0: none; what IP refused is sent again ... */
+	u32	drop_psn;	/* ... from here on */
+	u32	drops;		/* how often so, without progress */
 	u64	rnr_deadline;	/* ns, 0: none; without rnr_wait: no memory before */
 	u32	backoff;	/* shift of early_deadline */
 	u32	srtt, rttvar;	/* ns */

@@ -101,6 +101,7 @@ void roe_requester_rewind(struct roe_qp *qp)
 	qp->req.wqe_psn = qp->req.una;
 	qp->req.rtt_start = 0;
 	qp->req.probe = 0;
+	qp->req.drop_deadline = 0;
 }
 
 /**
@@ -346,6 +347,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->rewound = false;
 	req->told = false;
 	req->early = false;
+	req->drops = 0;
 	allow_more(qp);
 	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
 		req->probe = 0;
@@ -389,26 +391,71 @@ void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned 
 }
 
 /**
- * roe_requester_local_drop() - IP refused a packet of this burst
- * @qp: the packet is lost (design D7): send again soon, count nothing
+ * roe_requester_local_drop() - IP refused requests of a burst
+ * @qp: they are lost (design D7): send them again soon, count nothing. That says nothing
+ *	about the way, so its clocks run as before
  * @ctx: the time
+ * @psn: of the first one
  */
-void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx)
+void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
 {
 	struct roe_req *req = &qp->req;
-	u64 soon;
 
-	slow_down(req);
-	/* a response: no request leaves before the time is over, which starts the clocks */
-	if (req->rnr_wait)
+	if (roe_psn_diff(req->max_psn, req->una) <= 0)
 		return;
-	soon = ctx->now + ((u64)ROE_LOCAL_DROP_NS << min(req->backoff, 8u));
-	if (roe_psn_diff(req->max_psn, req->una) > 0 &&
-	    (!req->early_deadline || soon < req->early_deadline))
-		req->early_deadline = soon;
+	/* once for what was in flight together */
+	if (roe_psn_diff(req->una, req->recover) >= 0) {
+		slow_down(req);
+		req->recover = req->max_psn;
+	}
+	/* meanwhile the QP went back before it, so it is sent again in any case */
+	if (req->rnr_wait || roe_psn_diff(req->wqe_psn, psn) <= 0)
+		return;
+	if (!req->drop_deadline) {
+		req->drop_deadline = ctx->now +
+				     ((u64)ROE_LOCAL_DROP_NS << min(req->drops++, 8u));
+		req->drop_psn = psn;
+	} else if (roe_psn_diff(psn, req->drop_psn) < 0) {
+		req->drop_psn = psn;
+	}
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_local_drop);
+
+/* Is @psn in this WQE, or before it? */
+static bool reaches(const struct roe_swqe *wqe, u32 psn)
+{
+	return wqe->state == ROE_SWQE_ACTIVE && roe_psn_diff(psn, wqe->last_psn) <= 0;
+}
+
+/**
+ * roe_requester_resend() - send again from what IP refused
+ * @qp: req.drop_psn was sent before as far as the requester knows
+ *
+ * What is in flight before it may be in the queue that was full, so it is not sent again.
+ */
+void roe_requester_resend(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+	u32 end = qp->sq.next, n = ROE_WQE_BATCH;
+	const struct roe_swqe *wqe = head(qp);
+
+	trace_roe_retransmit(qp);
+	req->drop_deadline = 0;
+	if (roe_psn_diff(req->rtt_psn, req->drop_psn) >= 0)
+		req->rtt_start = 0;
+	qp->sq.next = qp->sq.cons;
+	req->wqe_psn = req->una;
+	while (qp->sq.next != end && n && !reaches(wqe, req->drop_psn)) {
+		if (wqe->state == ROE_SWQE_ACTIVE)
+			req->wqe_psn = roe_psn_add(wqe->last_psn, 1);
+		wqe = roe_sq_slot(&qp->sq, ++qp->sq.next);
+		n--;
+	}
+	/* a READ Request stands for all of its PSNs */
+	if (n && !roe_swqe_is_query(wqe) && roe_psn_diff(req->drop_psn, req->wqe_psn) > 0)
+		req->wqe_psn = req->drop_psn;
+}
 
 /**
  * roe_requester_reset() - initial state, on the way to RTS and to RESET

@@ -11,6 +11,9 @@
  *   lost tail costs round trips and not the whole verbs time-out. A sample is the time of a
  *   packet sent once, or of a READ sent again from its middle, whose responses are no others.
  *
+ * - drop_deadline: the queue of this host that refused packets may have room again. Nothing
+ *   is known about the way then, so neither the RTO nor a retry has to do with it.
+ *
  * - hold.until: messages wait for company no longer (hold.c).
  *
  * And of a responder: echo.until, an ACK waits for the answer of the process no longer
@@ -99,6 +102,7 @@ void roe_timer_disarm(struct roe_qp *qp)
 {
 	qp->req.ack_deadline = 0;
 	qp->req.early_deadline = 0;
+	qp->req.drop_deadline = 0;
 }
 
 ROE_EXPORT_FOR_TEST(roe_timer_disarm);
@@ -190,6 +194,8 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = req->ack_deadline;
 	if (req->early_deadline && (!next || req->early_deadline < next))
 		next = req->early_deadline;
+	if (req->drop_deadline && (!next || req->drop_deadline < next))
+		next = req->drop_deadline;
 	if (qp->resp.echo.until && (!next || qp->resp.echo.until < next))
 		next = qp->resp.echo.until;
 	if (qp->hold.until && (!next || qp->hold.until < next))
@@ -220,15 +226,43 @@ static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_timer_arm(qp, ctx);
 }
 
+/* The oldest packet is sent again, and nobody has said that it is missing. */
+static void ask_again(struct roe_req *req)
+{
+	req->rewound = false;
+	req->told = false;
+}
+
+/* What was lost on the way before it the other clocks tell, which go on. */
+static void drop_expired(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+
+	req->early = true;
+	if (roe_psn_diff(req->drop_psn, req->una) <= 0) {
+		req->drop_psn = req->una;
+		ask_again(req);
+		/* it has not been on its way yet; not alone, without the clock that counts */
+		if (req->early_deadline)
+			req->early_deadline = ctx->now + rto(qp);
+	}
+	roe_requester_resend(qp);
+}
+
 static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
+	/* IP takes nothing now: the oldest packet goes with what it has refused */
+	if (req->drop_deadline) {
+		req->drop_psn = req->una;
+		req->early_deadline = ctx->now + rto(qp);
+		return;
+	}
 	req->backoff++;
-	req->rewound = false;
-	req->told = false;
-	req->early = true;
 	req->early_deadline = ctx->now + rto(qp);
+	req->early = true;
+	ask_again(req);
 	roe_requester_lost(qp);
 	roe_requester_rewind(qp);
 }
@@ -259,6 +293,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 	}
 	if (req->ack_deadline && ctx->now >= req->ack_deadline)
 		ack_expired(qp, ctx);
+	else if (req->drop_deadline && ctx->now >= req->drop_deadline)
+		drop_expired(qp, ctx);
 	else if (req->early_deadline && ctx->now >= req->early_deadline)
 		early_expired(qp, ctx);
 }

@@ -235,6 +235,29 @@ void roe_txb_reset(struct roe_txb *txb)
 ROE_EXPORT_FOR_TEST(roe_txb_reset);
 
 /**
+ * roe_refused_add() - these packets as well
+ * @refused: all zero at first
+ * @pkt: in the order of the burst
+ * @n: of them
+ */
+void roe_refused_add(struct roe_refused *refused, const struct roe_tx_pkt *pkt, unsigned int n)
+{
+	for (; n; n--, pkt++) {
+		u32 flags = roe_opcode(pkt->p.opcode)->flags;
+
+		if (flags & ROE_F_REQUEST) {
+			if (!refused->requests++)
+				refused->request = pkt->p.psn;
+		} else if (flags & ROE_F_RESPONSE) {
+			if (!refused->responses++)
+				refused->response = pkt->p.psn;
+		}
+	}
+}
+
+ROE_EXPORT_FOR_TEST(roe_refused_add);
+
+/**
  * roe_txb_free() - forget all packets and give the memory back
  * @txb: burst; may be used again afterwards
  */

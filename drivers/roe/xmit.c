@@ -35,84 +35,108 @@ static struct roe_frame_limits read_limits(const struct dst_entry *dst, bool v6)
 	};
 }
 
+/* What is in an skb, until it is handed to IP, which has other uses for this memory. */
+static struct roe_refused *contents(struct sk_buff *skb)
+{
+	BUILD_BUG_ON(sizeof(struct roe_refused) > sizeof(skb->cb));
+	return (struct roe_refused *)skb->cb;
+}
+
+static void left_out(struct roe_dev *dev, struct roe_refused *refused,
+		     const struct roe_tx_pkt *pkt, unsigned int n)
+{
+	roe_refused_add(refused, pkt, n);
+	roe_stat_add(dev, ROE_STAT_TX_DROP, n);
+}
+
 /**
  * roe_xmit_build() - turn a burst into skbs
  * @dev: device
  * @path: where to
  * @txb: burst; empty afterwards
  * @skbs: skbs are appended
+ * @refused: packets left out are added
  *
  * QP lock held, softirqs disabled. A packet for which there is no memory or no
  * route is left out: for the protocol that is loss.
- *
- * Return: packets left out.
  */
-unsigned int roe_xmit_build(struct roe_dev *dev, struct roe_path *path,
-			    struct roe_txb *txb, struct sk_buff_head *skbs)
+void roe_xmit_build(struct roe_dev *dev, struct roe_path *path, struct roe_txb *txb,
+		    struct sk_buff_head *skbs, struct roe_refused *refused)
 {
 	struct dst_entry *dst = roe_path_route(dev, path);
 	/* enough for one packet, which most bursts of small messages are */
 	struct roe_frame_limits limits = { .segs = 1 };
-	unsigned int i, n, lost = txb->n;
 	struct sk_buff *skb;
+	unsigned int i, n;
 	u32 headroom;
 
-	if (!dst)
+	if (!dst) {
+		left_out(dev, refused, txb->pkt, txb->n);
 		goto out;
+	}
 	if (txb->n > 1)
 		limits = read_limits(dst, path->av.v6);
 	headroom = LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len;
 	for (i = 0; i < txb->n; i += n) {
 		n = roe_frame_fit(&txb->pkt[i], txb->n - i, &limits);
 		skb = roe_frame_build(path, &txb->pkt[i], n, headroom);
-		if (!skb)
+		if (!skb) {
+			left_out(dev, refused, &txb->pkt[i], n);
 			continue;
-		lost -= n;
+		}
+		roe_refused_add(contents(skb), &txb->pkt[i], n);
 		skb_dst_set(skb, dst_clone(dst));
 		__skb_queue_tail(skbs, skb);
 	}
 	dst_release(dst);
 out:
 	roe_txb_reset(txb);
-	if (lost)
-		roe_stat_add(dev, ROE_STAT_TX_DROP, lost);
-	return lost;
+}
+
+static void add(struct roe_refused *sum, const struct roe_refused *part)
+{
+	if (!sum->requests)
+		sum->request = part->request;
+	if (!sum->responses)
+		sum->response = part->response;
+	sum->requests += part->requests;
+	sum->responses += part->responses;
 }
 
 /**
  * roe_xmit_send() - hand skbs to IP
  * @dev: device
  * @skbs: from roe_xmit_build(); empty afterwards
+ * @refused: packets that IP or a qdisc refused, which never left, are added. Of others
+ *	nothing is proven (datapath.md 4.3)
  *
  * No lock held, softirqs disabled: qdisc locks, netfilter and BPF run below
  * (datapath.md 5.3).
- *
- * Return: packets that IP or a qdisc refused, which never left. Success proves
- * nothing (datapath.md 4.3).
  */
-unsigned int roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs)
+void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_refused *refused)
 {
-	unsigned int refused = 0;
 	struct sk_buff *skb;
 
 	while ((skb = __skb_dequeue(skbs))) {
 		unsigned int n = max_t(unsigned int, skb_shinfo(skb)->gso_segs, 1);
+		struct roe_refused pkts = *contents(skb);
 		/* BTH to ICRC of each packet, as the receiver counts: a train has one head */
 		u32 len = skb->len - skb_transport_offset(skb) - sizeof(struct udphdr);
 		int err;
 
+		/* or IP would take it for options */
+		memset(contents(skb), 0, sizeof(pkts));
 		if (skb->protocol == htons(ETH_P_IPV6))
 			err = ip6_local_out(dev->net, NULL, skb);
 		else
 			err = ip_local_out(dev->net, NULL, skb);
 
 		if (net_xmit_eval(err)) {
-			refused += n;
+			add(refused, &pkts);
 			roe_stat_add(dev, ROE_STAT_TX_DROP, n);
 		} else {
 			roe_stat_add(dev, ROE_STAT_TX_PKTS, n);
 			roe_stat_add(dev, ROE_STAT_TX_BYTES, len);
 		}
 	}
-	return refused;
 }

@@ -131,6 +131,15 @@ struct roe_txb {
 	struct roe_tx_pkt	pkt[ROE_TXB_PKTS];
 };
 
+/*
+ * Packets of a burst that did not leave: IP or a qdisc refused them, or there was no way.
+ * Requests and responses have PSNs of their own.
+ */
+struct roe_refused {
+	unsigned int	requests, responses;
+	u32		request, response;	/* PSN of the first of them, if there are any */
+};
+
 /* Is there room for one more packet of up to one MTU? */
 static inline bool roe_txb_room(const struct roe_txb *txb)
 {
@@ -178,6 +187,7 @@ void roe_txb_add_row(struct roe_txb *txb, const struct roe_pkt *model, unsigned 
 void roe_txb_cancel(struct roe_txb *txb);
 void roe_txb_in_place(struct roe_txb *txb);
 void roe_txb_reset(struct roe_txb *txb);
+void roe_refused_add(struct roe_refused *refused, const struct roe_tx_pkt *pkt, unsigned int n);
 void roe_txb_free(struct roe_txb *txb);
 
 #endif /* ROE_PKT_H */
