@@ -6,6 +6,7 @@
  */
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/vmalloc.h>
 #include "sim.h"
 
 #define RUNS	200
@@ -248,11 +249,111 @@ static void odp_rnr(struct kunit *test)
 	sim->side[0].mr.odp = &sim->side[0].odp;
 }
 
+static struct page *page_of(const void *addr)
+{
+	return is_vmalloc_addr(addr) ? vmalloc_to_page(addr) : virt_to_page(addr);
+}
+
+/* A page that side 0 sends from is there, and who waits for it goes on. */
+static void bring(struct sim *sim, unsigned int nr)
+{
+	struct sim_side *side = &sim->side[0];
+	const u8 *addr = side->src + nr * PAGE_SIZE;
+
+	set(&side->odp, (uintptr_t)addr >> PAGE_SHIFT, page_of(addr), true);
+	roe_fault_done(side->qp, &side->qp->req.fault, 0);
+}
+
+/* Everything but the worker that brings pages. */
+static void run_without_pages(struct sim *sim, u64 until)
+{
+	struct roe_qp *qp = sim->side[0].qp;
+	struct sim_pkt *pkt;
+
+	while (qp->state == IB_QPS_RTS) {
+		sim_emit(sim, 0);
+		while ((pkt = sim_take(sim))) {
+			sim->now = max(sim->now, pkt->at);
+			sim_receive(sim, pkt->to, &pkt->rx);
+			sim_emit(sim, pkt->to);
+			sim_put(sim, pkt);
+		}
+		if (!roe_timer_next(qp) || roe_timer_next(qp) > until)
+			return;
+		sim->now = max(sim->now, roe_timer_next(qp));
+		sim_timer(sim, 0);
+	}
+}
+
+static void set_pinned(struct sim_side *side, bool pinned)
+{
+	side->mr.odp = pinned ? NULL : &side->odp;
+	side->mr.type = pinned ? ROE_MR_USER : ROE_MR_ODP;
+	side->mr.base = pinned ? 0 : side->mr.iova;
+}
+
+/* The last packet of a page and the first of the next. */
+static void send_over_edge(struct sim *sim)
+{
+	struct sim_side *side = &sim->side[0];
+	struct ib_sge sge = {
+		(uintptr_t)side->src + PAGE_SIZE - SIM_MTU, 2 * SIM_MTU, side->mr.key,
+	};
+	const struct ib_send_wr wr = {
+		.opcode = IB_WR_SEND, .send_flags = SIG, .sg_list = &sge, .num_sge = 1,
+	};
+
+	sim_post_raw(sim, 0, &wr);
+}
+
+/*
+ * A message of two pages, the second of which does not come for long. Nobody is to blame
+ * for that: the peer has the packet of the first one, but answers only what it is asked,
+ * and where that cannot be sent again it cannot answer at all.
+ */
+static void odp_never(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct sim_side *side = &sim->side[0];
+	unsigned int i, n;
+
+	set_pinned(&sim->side[1], true);
+	for (i = 0; i < 3; i++) {
+		sim_reset(sim, 5, 6);
+		sim->slot = SIM_REGION;
+		side->qp->timeout_ns = roe_timer_ack_ns(14);
+		side->qp->attr.retry_cnt = 1;
+		side->qp->req.retry_cnt = 1;
+		take(&side->odp, 0, ULONG_MAX, &n);
+		sim_recv(sim, 1, 2 * SIM_MTU);
+		send_over_edge(sim);
+		sim_emit(sim, 0);
+		KUNIT_ASSERT_TRUE(test, side->qp->req.fault.waiting);
+		bring(sim, 0);
+		/* it arrives, it is lost, it is lost and the page goes again */
+		sim->loss = i ? 100 : 0;
+		sim_emit(sim, 0);
+		sim->loss = 0;
+		KUNIT_ASSERT_EQ(test, sim->sent[0], 1);
+		KUNIT_ASSERT_TRUE(test, side->qp->req.fault.waiting);
+		if (i == 2)
+			take(&side->odp, 0, ULONG_MAX, &n);
+		run_without_pages(sim, sim->now + 10 * ROE_ACK_TOLERANCE * side->qp->timeout_ns);
+		KUNIT_EXPECT_EQ_MSG(test, side->qp->state, IB_QPS_RTS, "row %u", i);
+		bring(sim, 0);
+		bring(sim, 1);
+		KUNIT_EXPECT_TRUE(test, sim_run(sim));
+		KUNIT_EXPECT_EQ(test, (int)status_of(&side->scq), (int)IB_WC_SUCCESS);
+	}
+	set_pinned(&sim->side[1], false);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(odp_table),
 	KUNIT_CASE(odp_random),
 	KUNIT_CASE(odp_refused),
 	KUNIT_CASE(odp_rnr),
+	KUNIT_CASE(odp_never),
 	{}
 };
 

@@ -685,6 +685,20 @@ static void starve(struct roe_req *req, const struct roe_ctx *ctx)
 	req->rnr_deadline = ctx->now + ROE_LOCAL_DROP_NS;
 }
 
+/* The next packet waits for a page: the last request of the burst asks for an ACK. */
+static void ask_before_wait(struct roe_qp *qp, struct roe_txb *txb)
+{
+	struct roe_pkt *p;
+
+	if (!txb->n || qp->type != IB_QPT_RC)
+		return;
+	p = &txb->pkt[txb->n - 1].p;
+	if (!(roe_opcode(p->opcode)->flags & ROE_F_REQUEST))
+		return;
+	p->ackreq = true;
+	qp->req.since_ack = 0;
+}
+
 /* A packet of a SEND or WRITE. */
 static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
 		      struct roe_txb *txb)
@@ -702,7 +716,9 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *w
 	}
 	if (!roe_sge_load(qp, ctx, wqe, off, txb)) {
 		roe_txb_cancel(txb);
-		if (!roe_fault_missed(qp, &req->fault))
+		if (roe_fault_missed(qp, &req->fault))
+			ask_before_wait(qp, txb);
+		else
 			wqe->status = IB_WC_LOC_PROT_ERR;
 		return false;
 	}

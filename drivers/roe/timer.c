@@ -215,22 +215,34 @@ static void rnr_expired(struct roe_qp *qp)
 	qp->req.rnr_wait = false;
 }
 
-/* Nothing was acknowledged for a whole Local ACK Timeout. */
-static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
+/*
+ * The oldest packet cannot be sent again before its page has come, so the peer has nothing
+ * to answer, and that says nothing about it. The clocks start with the next packet.
+ */
+static bool waits_for_page(const struct roe_qp *qp)
 {
-	roe_stat_inc(qp->dev, ROE_STAT_TIMEOUT);
-	qp->req.rewound = false;
-	qp->req.told = false;
-	roe_requester_lost(qp);
-	if (roe_requester_retry(qp, ctx))
-		roe_timer_arm(qp, ctx);
+	return qp->req.fault.waiting && roe_requester_at_una(qp);
 }
 
-/* The oldest packet is sent again, and nobody has said that it is missing. */
+/*
+ * The oldest packet is sent again, and nobody has said that it is missing. It asks for an
+ * ACK itself: those behind it may have to wait for a page.
+ */
 static void ask_again(struct roe_req *req)
 {
 	req->rewound = false;
 	req->told = false;
+	req->since_ack = ROE_ACKREQ_EVERY;
+}
+
+/* Nothing was acknowledged for a whole Local ACK Timeout. */
+static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	roe_stat_inc(qp->dev, ROE_STAT_TIMEOUT);
+	ask_again(&qp->req);
+	roe_requester_lost(qp);
+	if (roe_requester_retry(qp, ctx))
+		roe_timer_arm(qp, ctx);
 }
 
 /* What was lost on the way before it the other clocks tell, which go on. */
@@ -287,7 +299,7 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		qp->rate.wake = 0;
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
 		rnr_expired(qp);
-	if (!outstanding(qp)) {
+	if (!outstanding(qp) || waits_for_page(qp)) {
 		roe_timer_disarm(qp);
 		return;
 	}
