@@ -471,6 +471,36 @@ static void timer_refused_dead(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
 }
 
+/* READs that are sent again ask for no more than the window; the oldest is always sent. */
+static void timer_reread_window(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	unsigned int i;
+
+	sim->slot = 64 * SIM_MTU;
+	req->cwnd = 256;
+	for (i = 0; i < 4; i++)
+		sim_post(sim, 0, IB_WR_RDMA_READ, 64 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, sim->sent[0], 4);
+	arrive(sim, 0);
+	expire(sim);
+	req->cwnd = ROE_WINDOW_MIN;
+	req->ssthresh = ROE_WINDOW_MIN;
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 5);
+	arrive(sim, 1);
+	sim_emit(sim, 1);
+	arrive(sim, 64);
+	KUNIT_ASSERT_EQ(test, req->una, roe_psn_add(PSN0, 64));
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 6);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 8);
+}
+
 static struct kunit_case pair_cases[] = {
 	KUNIT_CASE(timer_backoff_read),
 	KUNIT_CASE(timer_backoff_read_twice),
@@ -480,6 +510,7 @@ static struct kunit_case pair_cases[] = {
 	KUNIT_CASE(timer_refused_lost),
 	KUNIT_CASE(timer_refused_kinds),
 	KUNIT_CASE(timer_refused_dead),
+	KUNIT_CASE(timer_reread_window),
 	{}
 };
 

@@ -512,6 +512,18 @@ static bool read_window_open(const struct roe_req *req, u32 npsn)
 }
 
 /*
+ * Nor are all of them sent again at once: the loss has made the window smaller. The oldest
+ * may always go; the others follow with its responses, for each of which this is asked.
+ */
+static bool reread_open(const struct roe_qp *qp, const struct roe_swqe *wqe)
+{
+	const struct roe_req *req = &qp->req;
+
+	return qp->sq.next == qp->sq.cons || roe_psn_diff(req->wqe_psn, req->max_psn) >= 0 ||
+	       roe_psn_diff(wqe->last_psn, req->una) < (s32)req->cwnd;
+}
+
+/*
  * May the WQE at next begin? Reasons to wait: a fence behind READs and
  * ATOMICs, max_rd_atomic, the window, LOCAL_INV behind anything, PSNs running
  * out. And local operations without number behind one message: the ACK retires all of
@@ -949,7 +961,7 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (in_middle(&qp->req, wqe) && !roe_swqe_is_query(wqe) && emit_row(qp, ctx, wqe, txb))
 		return true;
 	if (roe_swqe_is_query(wqe))
-		ok = emit_query(qp, ctx, wqe, txb);
+		ok = reread_open(qp, wqe) && emit_query(qp, ctx, wqe, txb);
 	else
 		ok = window_left(qp) > 0 && emit_data(qp, ctx, wqe, txb);
 	if (!ok) {
