@@ -644,7 +644,7 @@ void sim_timer(struct sim *sim, unsigned int i)
 
 	begin(sim, i, &ctx);
 	next = roe_timer_next(qp);
-	if (qp->state == IB_QPS_RTS && next && next <= sim->now)
+	if (roe_qp_has_timer(qp) && next && next <= sim->now)
 		roe_timer_run(qp, &ctx);
 	end(sim, i, &ctx);
 }

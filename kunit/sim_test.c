@@ -1750,6 +1750,104 @@ static void error_swapped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, reads, 1);
 }
 
+static void drop_responses(struct sim *sim, u32 psn, unsigned int n)
+{
+	struct roe_refused refused = { .responses = n, .response = psn };
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+
+	roe_responder_local_drop(qp, &ctx, &refused);
+	/* nothing leaves at once */
+	sim_emit(sim, 1);
+	KUNIT_EXPECT_GT(sim->test, roe_timer_next(qp), sim->now);
+	KUNIT_EXPECT_LE(sim->test, roe_timer_next(qp), sim->now + NSEC_PER_MSEC);
+}
+
+static void timer_emit(struct sim *sim)
+{
+	sim->now = roe_timer_next(sim->side[1].qp);
+	sim_timer(sim, 1);
+	KUNIT_EXPECT_TRUE(sim->test, sim_emit(sim, 1));
+}
+
+static void read_local_drop(struct kunit *test, enum ib_qp_state state)
+{
+	struct sim *sim = fresh(test);
+	unsigned int i, n, rest = 0;
+	struct sim_pkt *pkt;
+	const char *wrong;
+
+	sim->side[1].qp->state = state;
+	sim->slot = 100 * SIM_MTU;
+	sim_post(sim, 0, IB_WR_RDMA_READ, 100 * SIM_MTU, SIG);
+	sim_post(sim, 0, IB_WR_ATOMIC_FETCH_AND_ADD, 8, SIG);
+	sim_emit(sim, 0);
+	for (i = 0; i < 2; i++) {
+		pkt = sim_take(sim);
+		KUNIT_ASSERT_NOT_NULL(test, pkt);
+		sim_receive(sim, 1, &pkt->rx);
+		sim_put(sim, pkt);
+	}
+	sim_emit(sim, 1);
+	for (n = 0; !list_empty(&sim->wire); n++) {
+		pkt = sim_take(sim);
+		if (n < 40)
+			sim_receive(sim, 0, &pkt->rx);
+		sim_put(sim, pkt);
+	}
+	KUNIT_EXPECT_EQ(test, n, 101);
+	drop_responses(sim, roe_psn_add(PSN0, 40), 61);
+	KUNIT_EXPECT_TRUE(test, list_empty(&sim->wire));
+	timer_emit(sim);
+	while (sim_emit(sim, 1))
+		;
+	list_for_each_entry(pkt, &sim->wire, link)
+		rest++;
+	KUNIT_EXPECT_EQ(test, rest, 61);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, state);
+	/* what that expects */
+	sim->side[1].qp->state = IB_QPS_RTS;
+	wrong = sim_check(sim);
+	KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 2);
+	KUNIT_EXPECT_EQ(test, sim->side[0].qp->req.retry_cnt, 7);
+}
+
+/*
+ * A queue of this host was full: READ responses go on with the first that it refused. Also
+ * of those who only answer and stay in RTR, as perftest's server.
+ */
+static void error_read_local_drop(struct kunit *test)
+{
+	read_local_drop(test, IB_QPS_RTS);
+	read_local_drop(test, IB_QPS_RTR);
+}
+
+/* Or an ACK, or a NAK. */
+static void error_ack_local_drop(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt write = { .opcode = ROE_OP_WRITE_ONLY, .ackreq = true, .psn = PSN0 };
+	struct roe_pkt p;
+
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &write, &p));
+	drop_responses(sim, p.psn, 1);
+	timer_emit(sim);
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_EQ(test, p.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
+	KUNIT_EXPECT_EQ(test, p.psn, PSN0);
+	write.psn = roe_psn_add(PSN0, 5);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &write, &p));
+	drop_responses(sim, p.psn, 1);
+	timer_emit(sim);
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_PSN_SEQ);
+	KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, 1));
+	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
+}
+
 /* --- what a gap costs -------------------------------------------------------- */
 
 #define GAP_PKTS	40
@@ -1854,6 +1952,8 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_early_not_ready),
 	KUNIT_CASE(error_crowded),
 	KUNIT_CASE(error_swapped),
+	KUNIT_CASE(error_read_local_drop),
+	KUNIT_CASE(error_ack_local_drop),
 	{}
 };
 

@@ -131,9 +131,8 @@ bool roe_cc_open(struct roe_qp *qp, const struct roe_ctx *ctx)
 	r->wake = 0;
 	if (r->rate)
 		grow(r, ctx->now);
-	/* in other states the timer does not run */
 	if (!r->rate || !enabled(qp) || r->free_at <= ctx->now + ROE_RATE_BURST_NS ||
-	    (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD))
+	    !roe_qp_has_timer(qp))
 		return true;
 	r->wake = r->free_at;
 	return false;

@@ -320,6 +320,10 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	}
 	if (refused.requests)
 		roe_requester_local_drop(qp, ctx, refused.request);
+	if (refused.responses)
+		roe_responder_local_drop(qp, ctx, &refused);
+	else if (!qp->resp.stalled)
+		qp->resp.refusals = 0;
 	return more;
 }
 
@@ -738,7 +742,7 @@ static enum hrtimer_restart timer_fn(struct hrtimer *timer)
 	roe_qp_begin(qp, &ctx);
 	ctx.may_call = true;
 	qp->timer_at = 0;
-	if (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD)
+	if (roe_qp_has_timer(qp))
 		roe_timer_run(qp, &ctx);
 	roe_qp_end(qp, &ctx);
 	return HRTIMER_NORESTART;

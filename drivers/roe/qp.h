@@ -268,6 +268,9 @@ struct roe_resp {
 	bool	stalled;	/* ... of which the next waits: a page, memory, its time */
 	bool	cnp_due;	/* a packet came marked: tell the peer */
 	u64	cnp_after;	/* ... again not before this, ns */
+	u64	refused_until;	/* ns: IP had no room; responses wait until then */
+	u64	alone_until;	/* ns: ... or of a train took a part, so there are none */
+	u32	refusals;	/* ... in a row */
 	u8	page_naks;	/* RNR NAKs in a row while the worker was busy */
 	struct roe_fault fault;
 	struct roe_rsrc	*rsrc;
@@ -370,6 +373,12 @@ struct roe_ctx {
 static inline bool roe_qp_is_ud(const struct roe_qp *qp)
 {
 	return qp->type == IB_QPT_UD || qp->type == IB_QPT_GSI;
+}
+
+/* In other states its timer does nothing. In RTR there are only deadlines of the responder. */
+static inline bool roe_qp_has_timer(const struct roe_qp *qp)
+{
+	return qp->state == IB_QPS_RTR || qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD;
 }
 
 static inline struct roe_qp *roe_qp(struct ib_qp *ibqp)

@@ -716,20 +716,36 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 		owe_again(resp);
 }
 
-/* The kept request of @kind that @psn belongs to: the youngest, for PSNs come again. */
+/* The kept requests are in PSN order; the youngest has age 1. */
+static struct roe_rsrc *slot_by_age(struct roe_resp *resp, u32 age)
+{
+	return &resp->rsrc[(resp->rsrc_head + resp->rsrc_nr - age) % resp->rsrc_nr];
+}
+
+/*
+ * Age of the kept request that @psn belongs to, the youngest, for PSNs come again. @kind
+ * of ROE_RSRC_NONE: any. 0: there is none.
+ */
+static u32 slot_age(struct roe_resp *resp, u8 kind, u32 psn)
+{
+	u32 age;
+
+	for (age = 1; age <= resp->rsrc_nr; age++) {
+		const struct roe_rsrc *rs = slot_by_age(resp, age);
+
+		if (rs->kind && (!kind || rs->kind == kind) &&
+		    roe_psn_diff(psn, rs->first_psn) >= 0 &&
+		    roe_psn_diff(psn, rs->last_psn) <= 0)
+			return age;
+	}
+	return 0;
+}
+
 static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
 {
-	u32 i;
+	u32 age = slot_age(resp, kind, psn);
 
-	for (i = 1; i <= resp->rsrc_nr; i++) {
-		struct roe_rsrc *rs =
-			&resp->rsrc[(resp->rsrc_head + resp->rsrc_nr - i) % resp->rsrc_nr];
-
-		if (rs->kind == kind && roe_psn_diff(psn, rs->first_psn) >= 0 &&
-		    roe_psn_diff(psn, rs->last_psn) <= 0)
-			return rs;
-	}
-	return NULL;
+	return age ? slot_by_age(resp, age) : NULL;
 }
 
 /* READ again, perhaps from its middle: only a part of the original counts. */
@@ -1084,6 +1100,13 @@ static bool read_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc 
 	return true;
 }
 
+/* Does a response leave as a packet of its own? */
+static bool alone(const struct roe_resp *resp, const struct roe_rsrc *rs,
+		  const struct roe_ctx *ctx)
+{
+	return rs->again || ctx->now < resp->alone_until;
+}
+
 static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 		      struct roe_txb *txb)
 {
@@ -1096,7 +1119,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 	pkt = add_response(qp, txb, read_opcode(rs), len, rs->cur_psn, rs->msn);
 	if (!pkt)
 		return false;
-	pkt->again = rs->again;
+	pkt->again = alone(&qp->resp, rs, ctx);
 	if (len) {
 		mr = read_source(qp, ctx, rs);
 		if (!mr) {
@@ -1138,7 +1161,7 @@ static bool emit_read_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsr
 	u64 va;
 
 	if (!memo->mr || memo->message != rs - qp->resp.rsrc || rs->cur_psn == rs->start_psn ||
-	    left < 2 || rs->again || !roe_txb_lends(txb))
+	    left < 2 || alone(&qp->resp, rs, ctx) || !roe_txb_lends(txb))
 		return false;
 	va = rs->va + ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	n = roe_txb_plan(txb, qp->mtu, left);
@@ -1222,14 +1245,21 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 
 /*
  * No memory for a response: later, for the worker would only keep those away who free
- * some. Before RTS no timer runs, so there it does try on.
+ * some.
  */
 static void starve(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
-	if (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
+	if (!roe_qp_has_timer(qp))
 		return;
 	qp->resp.stalled = true;
 	qp->rate.wake = ctx->now + ROE_LOCAL_DROP_NS;
+}
+
+static bool has_room(const struct roe_resp *resp, const struct roe_ctx *ctx,
+		     const struct roe_txb *txb)
+{
+	return roe_txb_room(txb) &&
+	       (txb->n < ROE_LOCAL_ALONE_PKTS || ctx->now >= resp->alone_until);
 }
 
 /**
@@ -1248,8 +1278,12 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 	struct roe_flush *flush;
 	bool ok = true;
 
-	resp->stalled = false;
-	while (ok && roe_txb_room(txb)) {
+	resp->stalled = ctx->now < resp->refused_until;
+	if (resp->stalled) {
+		qp->rate.wake = resp->refused_until;
+		return false;
+	}
+	while (ok && has_room(resp, ctx, txb)) {
 		/* of a long READ many packets follow each other */
 		if (!rs || !rs->pending)
 			rs = next_pending(resp);
@@ -1271,6 +1305,75 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 }
 
 ROE_EXPORT_FOR_TEST(roe_responder_emit);
+
+/* What was answered from @psn on has not left; returns how many packets that is. */
+static u32 unanswer(struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
+{
+	u32 end = rs->pending ? rs->cur_psn : roe_psn_add(rs->last_psn, 1);
+
+	if (roe_psn_diff(end, psn) <= 0)
+		return 0;
+	if (!rs->pending) {
+		resp->rsrc_pending++;
+		rs->pending = true;
+		/* a copy perhaps, and its requester may ask for more meanwhile */
+		rs->replay = true;
+	}
+	rs->cur_psn = psn;
+	if (roe_psn_diff(psn, rs->start_psn) < 0)
+		rs->start_psn = psn;
+	rs->again = true;
+	supersede(resp, rs->last_psn);
+	return roe_psn_diff(end, psn);
+}
+
+/* From the slot of the first one on, in their order; returns how many have none. */
+static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
+{
+	u32 age = slot_age(resp, ROE_RSRC_NONE, psn);
+
+	if (!age)
+		return left;
+	left -= min(left, unanswer(resp, slot_by_age(resp, age), psn));
+	while (left && --age) {
+		struct roe_rsrc *rs = slot_by_age(resp, age);
+
+		left -= min(left, unanswer(resp, rs, rs->first_psn));
+	}
+	return left;
+}
+
+/**
+ * roe_responder_local_drop() - IP refused responses of a burst
+ * @qp: they have not left: it goes on with the first of them, soon
+ * @ctx: the time
+ * @refused: has responses
+ *
+ * Or the peer would find out by a time-out, and a long READ be built to its end for a
+ * queue that is full (wire.md 4.2). The NAK of a QP that is in ERR now is lost.
+ */
+void roe_responder_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
+			      const struct roe_refused *refused)
+{
+	struct roe_resp *resp = &qp->resp;
+	u32 left;
+
+	if (!roe_qp_has_timer(qp))
+		return;
+	left = unanswer_from(resp, refused->response, refused->responses);
+	if (left && !resp->ack_due) {
+		if (resp->nak_state && !resp->rnr_look)
+			owe(resp, resp->psn, resp->nak_state);
+		else if (!resp->rsrc_pending && !resp->flush_nr)
+			owe_again(resp);
+	}
+	resp->refused_until = ctx->now +
+			      ((u64)ROE_LOCAL_DROP_NS << min(resp->refusals++, 4u));
+	resp->alone_until = ctx->now + ROE_LOCAL_ALONE_NS;
+	qp->rate.wake = resp->refused_until;
+}
+
+ROE_EXPORT_FOR_TEST(roe_responder_local_drop);
 
 /**
  * roe_responder_reset() - initial state, on the way to RTR and to RESET

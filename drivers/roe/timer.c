@@ -281,7 +281,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 
 /**
  * roe_timer_run() - act on every deadline that has passed
- * @qp: in RTS or SQD; in any other state nothing is armed
+ * @qp: roe_qp_has_timer()
  * @ctx: the time
  */
 void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)

@@ -38,6 +38,12 @@
 #define ROE_RNR_PATIENCE_NS	(10 * NSEC_PER_MSEC)
 #define ROE_RNR_LOOK_NS		(250 * NSEC_PER_USEC)
 #define ROE_LOCAL_DROP_NS	(200 * NSEC_PER_USEC)
+/*
+ * READ responses leave one by one for so long after it, for a qdisc may take half of a train,
+ * and few in a burst: all behind the one that it refuses were made for nothing.
+ */
+#define ROE_LOCAL_ALONE_NS	(100 * NSEC_PER_MSEC)
+#define ROE_LOCAL_ALONE_PKTS	8
 #define ROE_CNP_INTERVAL_NS	(50 * NSEC_PER_USEC)	/* DCQCN's N: a QP's CNPs */
 #define ROE_ALPHA_NS		(55 * NSEC_PER_USEC)	/* DCQCN's K: a round trip at least */
 #define ROE_ALPHA_ONE		1024u
@@ -84,6 +90,8 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
 void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
+void roe_responder_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
+			      const struct roe_refused *refused);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
 
 /* cc.c: marks of switches, CNPs */

@@ -124,6 +124,13 @@ void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_re
 		u32 len = skb->len - skb_transport_offset(skb) - sizeof(struct udphdr);
 		int err;
 
+		/* behind one that was refused the peer would only throw it away */
+		if (refused->responses && pkts.responses && !pkts.requests) {
+			kfree_skb(skb);
+			add(refused, &pkts);
+			roe_stat_add(dev, ROE_STAT_TX_DROP, n);
+			continue;
+		}
 		/* or IP would take it for options */
 		memset(contents(skb), 0, sizeof(pkts));
 		if (skb->protocol == htons(ETH_P_IPV6))

@@ -195,6 +195,25 @@ netem()
 		sleep 1.5 && tc qdisc del dev va root && tc -n peer qdisc del dev vb root
 }
 
+# The peer reads 16 MiB through a queue of ours that takes 100 KB, 10 MB a second. What the
+# queue refused is sent from there on, so the peer finds few gaps: 1 to 3, where there were
+# 160. On a slow host the QP may stand still for longer, or its clock run out.
+reads_through_queue()
+{
+	local p=$((port + 50)) asked rc
+	tc qdisc replace dev va root tbf rate 80mbit burst 20kb limit 100kb || return
+	asked=$(counter roe0 rx_read_requests)
+	asked=$((asked + $(counter roe0 duplicate_request)))
+	pair_run 60 $p "ib_read_bw -F -p $p -d roe0 -x $a4 -s 1048576 -n 16" \
+		"$in_peer ib_read_bw -F -p $p -d roe1 -x $b4 -s 1048576 -n 16 10.9.0.1"
+	rc=$?
+	asked=$(($(counter roe0 rx_read_requests) + $(counter roe0 duplicate_request) - asked))
+	tc -s qdisc show dev va
+	tc qdisc del dev va root
+	echo "# 16 READs asked for $asked times"
+	[ $rc = 0 ] && [ $asked -lt 60 ]
+}
+
 # ends COMMAND... - whatever dies at one end of a stream, the other is told
 ends()
 {
@@ -243,6 +262,9 @@ trouble "a firewall rejects" rejected
 trouble "offloads off and on" offloads
 trouble "the process stops for a while" process_stops
 
+if [[ reads =~ $only ]]; then
+	check "READs through a queue that is full" reads_through_queue
+fi
 if [[ ends =~ $only ]]; then
 	check "a peer is killed: error" ends killed
 	check "the device is gone: error" ends link_del roe0
