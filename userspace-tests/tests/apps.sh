@@ -198,37 +198,31 @@ preloaded()
 	return 1
 }
 
+# bytes by RDMA so far
+moved()
+{
+	local dev n sum=0
+	for dev in roe0 roe1; do
+		for n in tx_bytes direct_bytes; do
+			sum=$((sum + $(counter $dev $n)))
+		done
+	done
+	echo $sum
+}
+
+# And by RDMA: where the library cannot, it leaves a program its TCP without a word.
+echoed()
+{
+	local before
+	before=$(moved)
+	preloaded 60 7000 "tcp_echo server $A 7000" "tcp_echo client $A 7000" || return
+	echo "# by RDMA: $(($(moved) - before)) bytes"
+	[ $(($(moved) - before)) -gt 2000000 ]
+}
+
 rsockets_group()
 {
-	cat > "$TMP/echo.py" <<- 'P'
-		import os, socket, sys
-
-		def read(s, n):
-		    b = b""
-		    while len(b) < n:
-		        d = s.recv(min(65536, n - len(b)))
-		        if not d:
-		            sys.exit("the other side has left")
-		        b += d
-		    return b
-
-		n = 1000000
-		if sys.argv[1] == "server":
-		    l = socket.create_server((sys.argv[2], 7000))
-		    s, _ = l.accept()
-		    s.sendall(read(s, n))
-		    s.recv(1)
-		else:
-		    s = socket.create_connection((sys.argv[2], 7000), 60)
-		    s.settimeout(None)
-		    d = os.urandom(n)
-		    s.sendall(d)
-		    if read(s, n) != d:
-		        sys.exit("not what was sent")
-		s.close()
-	P
-	check "rsockets: Python, echoed bytes are right" preloaded 60 7000 \
-		"python3 $TMP/echo.py server $A" "python3 $TMP/echo.py client $A"
+	check "rsockets: a program of TCP, echoed bytes are right" echoed
 }
 
 module_or_die
