@@ -49,6 +49,7 @@ static void hold_cost(struct kunit *test)
 struct holder {
 	struct roe_qp		*qp;
 	struct roe_ctx		ctx;
+	struct roe_pace		pace;
 };
 
 #define SLOTS	64
@@ -75,7 +76,8 @@ static bool message(struct holder *user, u8 opcode, u8 flags, bool behind)
 
 	wqe->opcode = opcode;
 	wqe->flags = flags;
-	if (roe_hold_message(user->qp, &user->ctx, behind))
+	user->pace.end = user->ctx.now;
+	if (roe_hold_message(user->qp, &user->ctx, &user->pace, behind))
 		return true;
 	user->qp->sq.next = user->qp->sq.prod;
 	return false;
@@ -249,6 +251,23 @@ static void hold_in_vain(struct kunit *test)
 	KUNIT_EXPECT_GT(test, needed(&user), 20000);
 }
 
+/* Not in vain: the process had no time to wait, it went on with other QPs. */
+static void hold_busy(struct kunit *test)
+{
+	struct holder user;
+	u32 i;
+
+	holder_init(test, &user);
+	stream(&user, 100);
+	for (i = 0; i < 100; i++) {
+		KUNIT_ASSERT_TRUE(test, send_waits(&user));
+		user.pace.end = user.qp->hold.until - NSEC_PER_MSEC / 8;
+		expire(&user);
+		KUNIT_EXPECT_EQ(test, user.qp->hold.until, 0);
+	}
+	KUNIT_EXPECT_EQ(test, user.qp->hold.need, 16);
+}
+
 /* After many good trains half as many are a stream. */
 static void hold_good(struct kunit *test)
 {
@@ -299,6 +318,7 @@ static struct kunit_case hold_cases[] = {
 	KUNIT_CASE(hold_list),
 	KUNIT_CASE(hold_trains),
 	KUNIT_CASE(hold_in_vain),
+	KUNIT_CASE(hold_busy),
 	KUNIT_CASE(hold_good),
 	KUNIT_CASE(hold_fan),
 	{}

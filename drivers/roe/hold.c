@@ -15,9 +15,10 @@
  *
  * A process may yet wait for the answer of its peer. So the first message after a pause,
  * or after one of another QP, leaves at once: who sends one to each of many peers never
- * waits. And each train that the clock had to send doubles the number of doorbells that
- * are a stream, which are counted anew; it takes many good ones to halve it. At the end
- * nothing waits, but for another attempt after a second.
+ * waits. And each train that the clock had to send, while the process rang no doorbell of
+ * another QP either, doubles the number of doorbells that are a stream, which are counted
+ * anew; it takes many good ones to halve it. At the end nothing waits, but for another
+ * attempt after a second.
  *
  * Contexts: doorbells of user QPs and their timer; qp->lock held, softirqs disabled.
  */
@@ -35,6 +36,8 @@
 /* They leave when so many are together, the length of a train without ACK requests. */
 #define HOLD_PKTS	32
 #define HOLD_NS		NSEC_PER_MSEC
+/* A process that has rung no doorbell for so long at their end is waiting itself. */
+#define IDLE_NS		(HOLD_NS / 4)
 /* In a stream the pause between doorbells is at most a part of what one costs. */
 #define PAUSE_PART	2
 /* A longer one makes good for so many that were shorter. */
@@ -134,11 +137,13 @@ static void good(struct roe_hold *hold)
  * roe_hold_message() - a doorbell has brought small messages: shall they wait?
  * @qp: connected, in RTS; the messages are in the SQ
  * @ctx: the time
+ * @pace: of the CPU; stays
  * @behind: of roe_pace_doorbell()
  *
  * Return: true if nothing is to be sent now.
  */
-bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, bool behind)
+bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pace *pace,
+		      bool behind)
 {
 	struct roe_hold *hold = &qp->hold;
 
@@ -149,6 +154,7 @@ bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, bool behind)
 	}
 	if (!hold->until)
 		hold->until = ctx->now + HOLD_NS;
+	hold->pace = pace;
 	hold->behind = qp->sq.prod;
 	return true;
 }
@@ -156,15 +162,18 @@ bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, bool behind)
 ROE_EXPORT_FOR_TEST(roe_hold_message);
 
 /**
- * roe_hold_expired() - the process posts no more: what waits leaves now
+ * roe_hold_expired() - the process posts no more to this QP: what waits leaves now
  * @qp: the QP
  */
 void roe_hold_expired(struct roe_qp *qp)
 {
 	struct roe_hold *hold = &qp->hold;
+	u64 until = hold->until;
 
-	hold->again = hold->until + AGAIN_NS;
 	hold->until = 0;
+	if (READ_ONCE(hold->pace->end) + IDLE_NS > until)
+		return;
+	hold->again = until + AGAIN_NS;
 	hold->run = 0;
 	hold->good = 0;
 	hold->need = min(2 * hold->need, NEED_MAX);

@@ -18,6 +18,7 @@ struct roe_pace {
 /* Of a QP: under qp->lock. */
 struct roe_hold {
 	u64	until;		/* ns: what is in the SQ may wait; 0: nothing does */
+	const struct roe_pace *pace;	/* of the CPU whose process has posted it */
 	u64	again;		/* ns: who had waited in vain too often may wait again */
 	u32	behind;		/* SQ index behind what may */
 	u32	run;		/* doorbells in a row, net of those that came alone */
@@ -28,7 +29,8 @@ struct roe_hold {
 bool roe_pace_doorbell(struct roe_pace *pace, const struct roe_qp *qp, u64 now);
 void roe_pace_sent(struct roe_pace *pace, u64 begin, u64 end);
 
-bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, bool behind);
+bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pace *pace,
+		      bool behind);
 void roe_hold_expired(struct roe_qp *qp);
 void roe_hold_reset(struct roe_qp *qp);
 

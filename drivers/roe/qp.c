@@ -553,9 +553,11 @@ static bool pull(struct roe_qp *qp, bool *more)
 /* Small messages of a user, just posted: do they wait for company? Softirqs disabled. */
 static bool hold(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
-	bool behind = roe_pace_doorbell(this_cpu_ptr(&paces), qp, ctx->now);
+	struct roe_pace *pace = this_cpu_ptr(&paces);
+	bool behind = roe_pace_doorbell(pace, qp, ctx->now);
 
-	if (roe_qp_is_ud(qp) || !READ_ONCE(qp->dev->hold) || !roe_hold_message(qp, ctx, behind))
+	if (roe_qp_is_ud(qp) || !READ_ONCE(qp->dev->hold) ||
+	    !roe_hold_message(qp, ctx, pace, behind))
 		return false;
 	roe_stat_inc(qp->dev, ROE_STAT_HELD);
 	roe_relay_held(ctx->now);
