@@ -229,7 +229,7 @@ static void dealloc_driver(struct ib_device *ibdev)
 	struct roe_dev *dev = roe_dev(ibdev);
 
 	roe_link_dead(dev);
-	if (!list_empty(&dev->net_entry))
+	if (dev->home)
 		roe_net_del(dev);
 	xa_destroy(&dev->ahs);
 	roe_keys_destroy(&dev->keys);
@@ -345,7 +345,7 @@ static struct roe_dev *alloc_device(struct net_device *ndev, struct net *net)
 	if (!dev)
 		return NULL;
 	INIT_LIST_HEAD(&dev->link);
-	INIT_LIST_HEAD(&dev->net_entry);
+	INIT_LIST_HEAD(&dev->presences);
 	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	roe_keys_init(&dev->keys);
 	roe_knob_init(dev);

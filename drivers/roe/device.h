@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A roe device: one netdev of one network namespace, for life.
+ * A roe device: one netdev of one network namespace, for life. Its GIDs may be of
+ * other namespaces, into which a VLAN or macvlan over that netdev was moved.
  *
  * Owner of a device is the RDMA core from ib_register_device() on; link.c
  * keeps a list of its own with a get_device() reference for each entry and is
@@ -35,6 +36,7 @@
 #define ROE_PMA_COUNTERS	7	/* rows of mad.c */
 #define ROE_DEFAULT_PKEY	0xffff
 
+struct roe_presence;
 struct roe_qp;
 
 struct roe_dev {
@@ -47,7 +49,8 @@ struct roe_dev {
 	bool			dead;	/* past dealloc_driver; the same */
 	bool			up;	/* last port event; RTNL */
 	bool			early;	/* events came before registration; the same */
-	struct list_head	net_entry;	/* net.c, RCU */
+	struct list_head	presences;	/* net.c, RCU: its namespaces */
+	struct roe_presence	*home;		/* the one in @net, for life */
 	struct hlist_head	gids[1 << ROE_GID_HASH_BITS];	/* gid.c, RCU */
 	struct roe_qp		*gsi;	/* QP1, RCU */
 	struct xarray		ahs;	/* ah_num -> struct roe_ah_entry, RCU */
@@ -90,6 +93,8 @@ u32 roe_device_mtu(const struct roe_dev *dev);
 struct roe_gid {
 	struct hlist_node	node;	/* RCU */
 	struct in6_addr		addr;	/* IPv4: mapped */
+	struct roe_presence	*presence;	/* keeps hooks where its netdev is; NULL: that ends */
+	u64			net_cookie;	/* of that namespace; 0: none */
 	int			ifindex;	/* of the GID's netdev */
 	u16			vlan_id;	/* the same, 0xffff: none */
 	struct rcu_head		rcu;

@@ -23,9 +23,9 @@
  *   where they overtake nothing (roe_requester_at_una()), and answers take the
  *   way of the request. The other way round nothing can be overtaken.
  *
- * Nothing is delivered that the network would not deliver: same device and so
- * same namespace, both address vectors name each other, and the address is one
- * of this host now.
+ * Nothing is delivered that the network would not deliver: same device, same
+ * namespace, both address vectors name each other, and the address is one of this
+ * host now.
  */
 #include <linux/percpu.h>
 #include "direct.h"
@@ -71,6 +71,7 @@ static bool match(const struct roe_qp *qp, const struct roe_qp *peer)
 	const struct roe_av *out = &qp->path.av, *back = &peer->path.av;
 
 	return peer->dev == qp->dev && peer->type == qp->type && peer->pkey == qp->pkey &&
+	       out->net_cookie == back->net_cookie &&
 	       ipv6_addr_equal(&out->daddr, &back->saddr) &&
 	       ipv6_addr_equal(&out->saddr, &back->daddr);
 }

@@ -7,25 +7,48 @@
 #include <linux/rculist.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
+#include <net/net_namespace.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 #include "device.h"
+#include "net.h"
 
 static unsigned int bucket(const struct in6_addr *addr)
 {
 	return hash_32(ipv6_addr_hash(addr), ROE_GID_HASH_BITS);
 }
 
-static int netdev_of(const struct ib_gid_attr *attr)
+/* Returns the namespace of its netdev with a reference, NULL if either is on its way out. */
+static struct net *get_netdev(const struct ib_gid_attr *attr, int *ifindex)
 {
 	const struct net_device *ndev;
-	int ifindex;
+	struct net *net = NULL;
 
 	rcu_read_lock();
 	ndev = rcu_dereference(attr->ndev);
-	ifindex = ndev ? ndev->ifindex : 0;
+	if (ndev) {
+		*ifindex = ndev->ifindex;
+		net = maybe_get_net(dev_net(ndev));
+	}
 	rcu_read_unlock();
-	return ifindex;
+	return net;
+}
+
+/* Packets for the GID are to reach the device where its netdev is. */
+static int enter(struct roe_dev *dev, struct roe_gid *gid, const struct ib_gid_attr *attr)
+{
+	struct net *net = get_netdev(attr, &gid->ifindex);
+	int err = 0;
+
+	if (!net)
+		return 0;
+	gid->presence = roe_net_enter(dev, net);
+	if (IS_ERR(gid->presence))
+		err = PTR_ERR(gid->presence);
+	else
+		gid->net_cookie = net->net_cookie;
+	put_net(net);
+	return err;
 }
 
 /**
@@ -35,19 +58,24 @@ static int netdev_of(const struct ib_gid_attr *attr)
  *
  * The core serialises changes of a port's table. May sleep.
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0 or a negative errno.
  */
 int roe_gid_add(const struct ib_gid_attr *attr, void **context)
 {
 	struct roe_dev *dev = roe_dev(attr->device);
 	struct roe_gid *gid = kzalloc(sizeof(*gid), GFP_KERNEL);
+	int err;
 
 	if (!gid)
 		return -ENOMEM;
+	err = enter(dev, gid, attr);
+	if (err) {
+		kfree(gid);
+		return err;
+	}
 	memcpy(&gid->addr, &attr->gid, sizeof(gid->addr));
 	if (rdma_read_gid_l2_fields(attr, &gid->vlan_id, NULL))
 		gid->vlan_id = 0xffff;
-	gid->ifindex = netdev_of(attr);
 	hlist_add_head_rcu(&gid->node, &dev->gids[bucket(&gid->addr)]);
 	*context = gid;
 	return 0;
@@ -65,6 +93,8 @@ int roe_gid_del(const struct ib_gid_attr *attr, void **context)
 	struct roe_gid *gid = *context;
 
 	hlist_del_rcu(&gid->node);
+	if (gid->presence)
+		roe_net_leave(gid->presence);
 	kfree_rcu(gid, rcu);
 	*context = NULL;
 	return 0;
@@ -81,7 +111,7 @@ int roe_gid_del(const struct ib_gid_attr *attr, void **context)
  *
  * RCU read-side section, in which the result is valid.
  *
- * Return: NULL if not; of several the one of @ndev, or else one with the same VLAN tag.
+ * Return: NULL if not, in the namespace of @ndev; of several the one of @ndev, or else one with the same VLAN tag.
  */
 const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr,
 				   const struct net_device *ndev)
@@ -89,7 +119,8 @@ const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_a
 	const struct roe_gid *gid, *any = NULL;
 
 	hlist_for_each_entry_rcu(gid, &dev->gids[bucket(addr)], node) {
-		if (!ipv6_addr_equal(&gid->addr, addr))
+		if (!ipv6_addr_equal(&gid->addr, addr) ||
+		    gid->net_cookie != dev_net(ndev)->net_cookie)
 			continue;
 		if (gid->ifindex == ndev->ifindex)
 			return gid;

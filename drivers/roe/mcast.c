@@ -321,12 +321,12 @@ static struct group *find_heard(struct roe_dev *dev, const struct net_device *nd
 struct roe_qp *roe_mcast_member(struct net *net, const struct net_device *ndev,
 				const struct in6_addr *gid)
 {
-	struct roe_dev *dev;
+	const struct roe_presence *p;
 	struct member *m;
 	struct group *g;
 
-	list_for_each_entry_rcu(dev, roe_net_devices(net), net_entry) {
-		g = find_heard(dev, ndev, gid);
+	list_for_each_entry_rcu(p, roe_net_presences(net), in_net) {
+		g = find_heard(p->dev, ndev, gid);
 		m = g ? list_first_or_null_rcu(&g->members, struct member, entry) : NULL;
 		if (m)
 			return m->qp;
@@ -356,11 +356,11 @@ static void deliver(const struct group *g, struct roe_rx_pkt *pkts, unsigned int
 void roe_mcast_receive(struct net *net, const struct net_device *ndev,
 		       const struct in6_addr *gid, struct roe_rx_pkt *pkts, unsigned int n)
 {
+	const struct roe_presence *p;
 	const struct group *g;
-	struct roe_dev *dev;
 
-	list_for_each_entry_rcu(dev, roe_net_devices(net), net_entry) {
-		g = find_heard(dev, ndev, gid);
+	list_for_each_entry_rcu(p, roe_net_presences(net), in_net) {
+		g = find_heard(p->dev, ndev, gid);
 		if (g)
 			deliver(g, pkts, n);
 	}

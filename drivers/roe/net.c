@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * A network namespace with roe devices: hooks that take packets, sockets that
- * reserve port 4791 and are the slow path.
+ * reserve port 4791 and are the slow path. A device is present in its own one and
+ * in those where VLANs or macvlans over its netdev have GIDs, as containers have them.
  *
  * The hook sits in LOCAL_IN behind the firewall (priority INT_MAX). What it does
  * not take goes on to UDP: to our socket, or to rdma_rxe's where that was first.
@@ -26,7 +27,7 @@
 #include "stats.h"
 
 struct roe_net {
-	struct list_head	devices;	/* RCU; net_lock on change */
+	struct list_head	presences;	/* RCU; net_lock on change */
 	struct socket		*sock4, *sock6;	/* NULL: port taken, or no IPv6 */
 };
 
@@ -51,12 +52,13 @@ static struct roe_net *roe_net(const struct net *net)
  */
 struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev)
 {
-	struct roe_dev *dev, *any = NULL;
+	const struct roe_presence *p;
+	struct roe_dev *any = NULL;
 
-	list_for_each_entry_rcu(dev, &roe_net(net)->devices, net_entry) {
-		if (dev->ndev == ndev)
-			return dev;
-		any = dev;
+	list_for_each_entry_rcu(p, &roe_net(net)->presences, in_net) {
+		if (p->dev->ndev == ndev)
+			return p->dev;
+		any = p->dev;
 	}
 	return any;
 }
@@ -99,16 +101,17 @@ const struct net_device *roe_net_ingress(struct net *net, const struct sk_buff *
 struct roe_dev *roe_net_owner(struct net *net, const struct in6_addr *addr,
 			      const struct net_device *ndev)
 {
-	struct roe_dev *dev, *any = NULL;
+	const struct roe_presence *p;
+	struct roe_dev *any = NULL;
 	const struct roe_gid *gid;
 
-	list_for_each_entry_rcu(dev, &roe_net(net)->devices, net_entry) {
-		gid = roe_gid_find(dev, addr, ndev);
+	list_for_each_entry_rcu(p, &roe_net(net)->presences, in_net) {
+		gid = roe_gid_find(p->dev, addr, ndev);
 		if (!gid)
 			continue;
 		if (gid->ifindex == ndev->ifindex)
-			return dev;
-		any = dev;
+			return p->dev;
+		any = p->dev;
 	}
 	return any;
 }
@@ -198,14 +201,36 @@ static const struct nf_hook_ops hooks[] = {
 };
 
 /**
- * roe_net_devices() - all devices of a namespace
+ * roe_net_presences() - all devices in a namespace
  * @net: namespace
  *
- * Return: RCU list of struct roe_dev by net_entry.
+ * Return: RCU list of struct roe_presence by in_net.
  */
-struct list_head *roe_net_devices(struct net *net)
+struct list_head *roe_net_presences(struct net *net)
 {
-	return &roe_net(net)->devices;
+	return &roe_net(net)->presences;
+}
+
+/**
+ * roe_net_of() - where a netdev of one of its GIDs is
+ * @dev: device
+ * @cookie: of a namespace
+ *
+ * RCU read-side section, in which the result is valid.
+ *
+ * Return: the namespace, NULL if that is no more or none of the device.
+ */
+struct net *roe_net_of(const struct roe_dev *dev, u64 cookie)
+{
+	const struct roe_presence *p;
+	struct net *net;
+
+	list_for_each_entry_rcu(p, &dev->presences, of_dev) {
+		net = READ_ONCE(p->net);
+		if (net && net->net_cookie == cookie)
+			return net;
+	}
+	return NULL;
 }
 
 /* The slow path: skb->data at the UDP header; nobody behind us wants the packet. */
@@ -289,54 +314,145 @@ static void close_net(struct net *net, struct roe_net *rn)
 	rn->sock6 = NULL;
 }
 
+static struct roe_presence *find(const struct roe_dev *dev, const struct net *net)
+{
+	struct roe_presence *p;
+
+	lockdep_assert_held(&net_lock);
+	list_for_each_entry(p, &dev->presences, of_dev)
+		if (p->net == net)
+			return p;
+	return NULL;
+}
+
+static struct roe_presence *appear(struct roe_dev *dev, struct net *net)
+{
+	struct roe_net *rn = roe_net(net);
+	struct roe_presence *p;
+	int err = 0;
+
+	p = kzalloc(sizeof(*p), GFP_KERNEL);
+	if (!p)
+		return ERR_PTR(-ENOMEM);
+	if (list_empty(&rn->presences))
+		err = open_net(net, rn);
+	if (err) {
+		kfree(p);
+		return ERR_PTR(err);
+	}
+	p->dev = dev;
+	p->net = net;
+	list_add_tail_rcu(&p->of_dev, &dev->presences);
+	list_add_tail_rcu(&p->in_net, &rn->presences);
+	return p;
+}
+
+/* What a reader has found stays valid until its RCU read-side section ends. */
+static void vanish(struct roe_presence *p)
+{
+	struct roe_net *rn = roe_net(p->net);
+
+	lockdep_assert_held(&net_lock);
+	list_del_rcu(&p->of_dev);
+	list_del_rcu(&p->in_net);
+	if (list_empty(&rn->presences))
+		close_net(p->net, rn);
+	WRITE_ONCE(p->net, NULL);
+}
+
 /**
- * roe_net_add() - packets of the namespace may reach this device
+ * roe_net_enter() - packets of the namespace may reach this device
+ * @dev: device
+ * @net: namespace, to which the caller has a reference
+ *
+ * Process context.
+ *
+ * Return: a presence, to be given to roe_net_leave(), or an ERR_PTR.
+ */
+struct roe_presence *roe_net_enter(struct roe_dev *dev, struct net *net)
+{
+	struct roe_presence *p;
+
+	mutex_lock(&net_lock);
+	p = find(dev, net) ?: appear(dev, net);
+	if (!IS_ERR(p))
+		p->users++;
+	mutex_unlock(&net_lock);
+	return p;
+}
+
+/**
+ * roe_net_leave() - undo roe_net_enter()
+ * @p: presence; its namespace may have ended before. Process context
+ */
+void roe_net_leave(struct roe_presence *p)
+{
+	mutex_lock(&net_lock);
+	if (!--p->users) {
+		if (p->net)
+			vanish(p);
+		kfree_rcu(p, rcu);
+	}
+	mutex_unlock(&net_lock);
+}
+
+/**
+ * roe_net_add() - packets of its namespace may reach this device
  * @dev: device with @dev->net and @dev->ndev
  *
  * Return: 0 or a negative errno, which was logged.
  */
 int roe_net_add(struct roe_dev *dev)
 {
-	struct roe_net *rn = roe_net(dev->net);
-	int err = 0;
+	struct roe_presence *p = roe_net_enter(dev, dev->net);
 
-	mutex_lock(&net_lock);
-	if (list_empty(&rn->devices))
-		err = open_net(dev->net, rn);
-	if (!err)
-		list_add_tail_rcu(&dev->net_entry, &rn->devices);
-	mutex_unlock(&net_lock);
-	return err;
+	if (IS_ERR(p))
+		return PTR_ERR(p);
+	dev->home = p;
+	return 0;
 }
 
 /**
  * roe_net_del() - undo roe_net_add()
- * @dev: device
+ * @dev: device; its GIDs have gone
  *
  * On return no hook and no socket is running that could have seen @dev: a
  * removed hook may still be at work (datapath.md 3.3).
  */
 void roe_net_del(struct roe_dev *dev)
 {
-	struct roe_net *rn = roe_net(dev->net);
-
-	mutex_lock(&net_lock);
-	list_del_rcu(&dev->net_entry);
-	if (list_empty(&rn->devices))
-		close_net(dev->net, rn);
-	mutex_unlock(&net_lock);
+	roe_net_leave(dev->home);
 	synchronize_net();
 }
 
 static int __net_init init_net_data(struct net *net)
 {
-	INIT_LIST_HEAD(&roe_net(net)->devices);
+	INIT_LIST_HEAD(&roe_net(net)->presences);
 	return 0;
 }
 
-/* Nothing to do at the end: link.c has removed the devices before. */
+/*
+ * link.c has removed the devices of the namespace before; of others that have GIDs here
+ * the core's worker may be late. What it gives back then is no more than memory.
+ */
+static void __net_exit exit_net(struct net *net)
+{
+	struct roe_presence *p, *next;
+	bool any;
+
+	mutex_lock(&net_lock);
+	any = !list_empty(&roe_net(net)->presences);
+	list_for_each_entry_safe(p, next, &roe_net(net)->presences, in_net)
+		vanish(p);
+	mutex_unlock(&net_lock);
+	/* Who sends may have found the namespace just before. */
+	if (any)
+		synchronize_net();
+}
+
 static struct pernet_operations net_ops = {
 	.init	= init_net_data,
+	.exit	= exit_net,
 	.id	= &roe_net_id,
 	.size	= sizeof(struct roe_net),
 };

@@ -21,6 +21,7 @@ struct roe_av {
 	__be16			sport;		/* host-chosen, 0xc000 .. 0xffff */
 	u8			sl;		/* service level, as the user set it */
 	int			oif;		/* netdev of the source GID; 0: it has left */
+	u64			net_cookie;	/* namespace of @oif */
 	u32			priority;	/* of skbs: a VLAN maps it to a PCP */
 	struct in6_addr		saddr;		/* v4: mapped, ::ffff:a.b.c.d */
 	struct in6_addr		daddr;
@@ -36,7 +37,7 @@ struct roe_path {
 
 /* Take from @attr, whose sgid_attr the caller holds, what routes and VLANs need. */
 void roe_av_bind(struct roe_av *av, const struct rdma_ah_attr *attr);
-/* May @dev send from this GID? Its netdev must be in the namespace of @dev. */
+/* May @dev send from this GID? It must be present where the netdev is. */
 bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid);
 
 int roe_path_init(struct roe_path *path, gfp_t gfp);
@@ -67,18 +68,32 @@ struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path);
 bool roe_path_local(struct roe_dev *dev, struct roe_path *path);
 
 /*
- * A namespace with at least one roe device has hooks and sockets. Process
- * context; after roe_net_del() no packet of the namespace touches @dev.
+ * A device in a namespace: its own, or one in which something above its netdev has a
+ * GID. A namespace with at least one has hooks and sockets.
  */
+struct roe_presence {
+	struct list_head	in_net;		/* RCU; changes under net.c's lock */
+	struct list_head	of_dev;		/* the same */
+	struct roe_dev		*dev;
+	struct net		*net;		/* NULL: it has ended; RCU, the same lock */
+	unsigned int		users;		/* GIDs, the device itself; the same lock */
+	struct rcu_head		rcu;
+};
+
+/* Process context; after roe_net_del() no packet touches @dev. */
 int roe_net_add(struct roe_dev *dev);
 void roe_net_del(struct roe_dev *dev);
+struct roe_presence *roe_net_enter(struct roe_dev *dev, struct net *net);
+void roe_net_leave(struct roe_presence *p);
+/* The namespace with this cookie, NULL if the device has no GID there. RCU. */
+struct net *roe_net_of(const struct roe_dev *dev, u64 cookie);
 
 /*
  * The device to which drops of packets are counted for which there is no QP:
  * the one on @ndev, otherwise any of the namespace. NULL if there is none. RCU.
  */
 struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev);
-struct list_head *roe_net_devices(struct net *net);
+struct list_head *roe_net_presences(struct net *net);
 
 /* The netdev that a packet came by, not the VRF over it. RCU. */
 const struct net_device *roe_net_ingress(struct net *net, const struct sk_buff *skb);

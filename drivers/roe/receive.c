@@ -144,11 +144,12 @@ static struct roe_qp *find_qp(struct flow *flow, u32 qpn)
 	if (qpn == ROE_QPN_MCAST)
 		return find_member(flow);
 	qp = roe_qp_lookup(qpn);
-	if (!qp || !qp->dev || !net_eq(qp->dev->net, flow->net))
+	if (!qp || !qp->dev)
 		return NULL;
 	if (roe_qp_is_ud(qp))
 		return to_device(qp->dev, flow) ? qp : NULL;
-	return ipv6_addr_equal(&qp->path.av.saddr, &flow->daddr) ? qp : NULL;
+	return qp->path.av.net_cookie == flow->net->net_cookie &&
+	       ipv6_addr_equal(&qp->path.av.saddr, &flow->daddr) ? qp : NULL;
 }
 
 static u32 dest_qpn(const struct roe_segs *segs)

@@ -20,10 +20,11 @@
  * @dev: device
  * @gid: attributes, to which the caller has a reference
  *
- * The RDMA core gives a device the GIDs of all netdevs above its own, in
- * whatever namespace; packets never cross namespaces.
+ * The RDMA core gives a device the GIDs of all netdevs above its own, in whatever
+ * namespace: a macvlan in a container has its GIDs on the device of the host, and
+ * whoever may open that may use them. Packets leave and arrive where the netdev is.
  *
- * Return: whether its netdev is there and in the namespace of @dev.
+ * Return: whether its netdev is there, in a namespace that @dev gets packets from.
  */
 bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid)
 {
@@ -32,7 +33,7 @@ bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid)
 
 	rcu_read_lock();
 	ndev = rcu_dereference(gid->ndev);
-	ok = ndev && net_eq(dev_net(ndev), dev->net);
+	ok = ndev && roe_net_of(dev, dev_net(ndev)->net_cookie);
 	rcu_read_unlock();
 	return ok;
 }
@@ -42,7 +43,7 @@ bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid)
  * @av: address vector
  * @attr: with a GRH, of which the caller holds the sgid_attr
  *
- * The netdev is remembered by number: an address vector may outlive the reference
+ * Netdev and namespace are remembered by number: an address vector may outlive the reference
  * to its GID by a grace period. As with a socket, the DS field gives the priority
  * and a VLAN netdev maps that to a PCP; without one it is the service level.
  */
@@ -54,6 +55,10 @@ void roe_av_bind(struct roe_av *av, const struct rdma_ah_attr *attr)
 	rcu_read_lock();
 	ndev = rcu_dereference(grh->sgid_attr->ndev);
 	av->oif = ndev ? ndev->ifindex : 0;
+	av->net_cookie = ndev ? dev_net(ndev)->net_cookie : 0;
+	/* one that is being moved has the number of neither here nor there for a while */
+	if (ndev && dev_get_by_index_rcu(dev_net(ndev), av->oif) != ndev)
+		av->oif = 0;
 	rcu_read_unlock();
 	av->sl = rdma_ah_get_sl(attr);
 	av->priority = grh->traffic_class & ~INET_ECN_MASK ?
@@ -183,11 +188,12 @@ static struct dst_entry *lookup_bound_v6(struct net *net, const struct roe_av *a
 	return lookup_v6(net, av, av->oif);
 }
 
-static struct dst_entry *lookup(struct net *net, const struct roe_av *av)
+static struct dst_entry *lookup(const struct roe_dev *dev, const struct roe_av *av)
 {
+	struct net *net = roe_net_of(dev, av->net_cookie);
 	int domain;
 
-	if (!av->oif)
+	if (!net || !av->oif)
 		return NULL;
 	domain = l3mdev_master_ifindex_by_index(net, av->oif);
 	return av->v6 ? lookup_bound_v6(net, av, domain) : lookup_bound_v4(net, av, domain);
@@ -207,12 +213,12 @@ struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path)
 
 	/* A cached route to a group would not notice that this host has joined it. */
 	if (rdma_is_multicast_addr(&path->av.daddr))
-		return lookup(dev->net, &path->av);
+		return lookup(dev, &path->av);
 	dst = dst_cache_get(&path->dst);
 	if (dst)
 		return dst;
 
-	dst = lookup(dev->net, &path->av);
+	dst = lookup(dev, &path->av);
 	if (!dst)
 		return NULL;
 	if (path->av.v6)

@@ -122,6 +122,7 @@ void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_re
 		struct roe_refused pkts = *contents(skb);
 		/* BTH to ICRC of each packet, as the receiver counts: a train has one head */
 		u32 len = skb->len - skb_transport_offset(skb) - sizeof(struct udphdr);
+		struct net *net = dev_net(dst_dev(skb_dst(skb)));
 		int err;
 
 		/* behind one that was refused the peer would only throw it away */
@@ -134,9 +135,9 @@ void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_re
 		/* or IP would take it for options */
 		memset(contents(skb), 0, sizeof(pkts));
 		if (skb->protocol == htons(ETH_P_IPV6))
-			err = ip6_local_out(dev->net, NULL, skb);
+			err = ip6_local_out(net, NULL, skb);
 		else
-			err = ip_local_out(dev->net, NULL, skb);
+			err = ip_local_out(net, NULL, skb);
 
 		if (net_xmit_eval(err)) {
 			add(refused, &pkts);

@@ -10,50 +10,6 @@
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
-port=7000
-
-listeners()
-{
-	rdma resource show cm_id 2>/dev/null | grep -c 'state LISTEN'
-}
-
-more_listeners()
-{
-	[ "$(listeners)" -gt "$1" ]
-}
-
-# cm "SERVER" "CLIENT" - both must succeed; @P in them is a new port. A server that
-# does not end by itself begins with "stay".
-cm()
-{
-	local limit=$((60 * SLOW)) stay=0 server=$1 client=$2 n s rc1 rc2
-	port=$((port + 1))
-	server=${server//@P/$port}
-	client=${client//@P/$port}
-	case $server in
-	"stay "*) stay=1 server=${server#stay } ;;
-	esac
-	n=$(listeners)
-	# shellcheck disable=SC2086
-	timeout -k 5 $limit $in_a $server > "$TMP/server.out" 2>&1 &
-	s=$!
-	pids+=("$s")
-	wait_for 30 more_listeners "$n"
-	# shellcheck disable=SC2086
-	timeout -k 5 $limit $in_b $client > "$TMP/client.out" 2>&1
-	rc2=$?
-	[ $rc2 = 0 ] && [ $stay = 0 ] || { sleep 0.5; kill $s 2>/dev/null; }
-	wait $s
-	rc1=$?
-	[ $stay = 1 ] && rc1=0
-	[ $rc1 = 0 ] && [ $rc2 = 0 ] && return 0
-	echo "server ($rc1): $in_a $server"
-	tail -n 12 "$TMP/server.out"
-	echo "client ($rc2): $in_b $client"
-	tail -n 12 "$TMP/client.out"
-	return 1
-}
-
 # tools TEXT ADDRESS4 ADDRESS6
 tools()
 {
