@@ -277,12 +277,8 @@ int roe_mcast_detach(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 
 /* --- delivery --- */
 
-/*
- * Does what arrives on @ndev come by way of @lower? That is what it is a VLAN over, or
- * has as a port, or both, at most MAX_NEST_DEV deep. Not other netdevs: a macvlan gets
- * its own copy of the same packet, and what arrives in a VRF comes by one of its slaves.
- */
-static bool comes_by(struct net_device *lower, const struct net_device *ndev)
+/* Up from @lower, by VLANs as well as masters, at most MAX_NEST_DEV deep. */
+static bool lies_above(const struct net_device *ndev, struct net_device *lower)
 {
 	struct net_device *upper, *master;
 	struct list_head *iter;
@@ -293,10 +289,26 @@ static bool comes_by(struct net_device *lower, const struct net_device *ndev)
 	netdev_for_each_upper_dev_rcu(lower, upper, iter) {
 		if (!is_vlan_dev(upper) && (upper != master || netif_is_l3_master(upper)))
 			continue;
-		if (comes_by(upper, ndev))
+		if (lies_above(ndev, upper))
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Does what arrives on @ndev come by way of @lower? That is what it is a VLAN over, or
+ * has as a port, or both. Not other netdevs: a macvlan gets its own copy of the same
+ * packet, and what arrives in a VRF comes by one of its slaves. There may be thousands of
+ * VLANs above @lower, so they are asked only for masters, whose ports they may be.
+ */
+static bool comes_by(struct net_device *lower, const struct net_device *ndev)
+{
+	const struct net_device *real = is_vlan_dev(ndev) ? vlan_dev_real_dev(ndev) : ndev;
+
+	if (lower == real)
+		return true;
+	return (netif_is_bridge_master(real) || netif_is_lag_master(real)) &&
+	       lies_above(real, lower);
 }
 
 /* The group on a device, if that has members there and sees what arrives on @ndev. */
