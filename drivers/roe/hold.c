@@ -56,7 +56,7 @@ bool roe_pace_doorbell(struct roe_pace *pace, const struct roe_qp *qp, u64 now)
 	bool behind = pace->last == qp && (now - pace->end) * PAUSE_PART <= pace->cost;
 
 	pace->last = qp;
-	pace->end = now;
+	WRITE_ONCE(pace->end, now);
 	return behind;
 }
 
@@ -72,7 +72,7 @@ void roe_pace_sent(struct roe_pace *pace, u64 begin, u64 end)
 {
 	s32 cost = min_t(u64, end - begin, NSEC_PER_MSEC);
 
-	pace->end = end;
+	WRITE_ONCE(pace->end, end);
 	pace->cost += (cost - (s32)pace->cost) / 8;
 }
 
