@@ -359,6 +359,9 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	if (roe_psn_diff(req->una, req->recover) > 0)
 		req->recover = req->una;
 	roe_timer_sample(qp, ctx->now, req->una);
+	/* answered by what had left before: a response of that PSN would be one 2^24 later */
+	if (req->reread_at && roe_psn_diff(req->una, req->reread_psn) > 0)
+		req->reread_at = 0;
 	if (qp->sq.next == qp->sq.cons && roe_psn_diff(req->una, req->wqe_psn) > 0)
 		req->wqe_psn = req->una;
 	if (roe_psn_diff(req->max_psn, req->una) > 0)
