@@ -423,8 +423,12 @@ static void arm_timer(struct roe_qp *qp)
 {
 	u64 next = roe_timer_next(qp);
 
-	/* an earlier expiry stays: it finds nothing to do and arms this one */
-	if (!next || (qp->timer_at && qp->timer_at <= next) || qp->state == IB_QPS_RESET)
+	/*
+	 * An earlier expiry stays: it finds nothing to do and arms this one. What was to be
+	 * done in a state that has ended nobody does: armed for a time that is past, again
+	 * and again, the timer would not let go of this CPU.
+	 */
+	if (!next || (qp->timer_at && qp->timer_at <= next) || !roe_qp_has_timer(qp))
 		return;
 	qp->timer_at = next;
 	hrtimer_start(&qp->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_SOFT);

@@ -1280,7 +1280,8 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 
 	resp->stalled = ctx->now < resp->refused_until;
 	if (resp->stalled) {
-		qp->rate.wake = resp->refused_until;
+		if (roe_qp_has_timer(qp))
+			qp->rate.wake = resp->refused_until;
 		return false;
 	}
 	while (ok && has_room(resp, ctx, txb)) {
