@@ -1750,9 +1750,8 @@ static void error_swapped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, reads, 1);
 }
 
-static void drop_responses(struct sim *sim, u32 psn, unsigned int n)
+static void drop_answers(struct sim *sim, struct roe_refused refused)
 {
-	struct roe_refused refused = { .responses = n, .response = psn };
 	struct roe_qp *qp = sim->side[1].qp;
 	struct roe_ctx ctx = { .now = sim->now };
 
@@ -1761,6 +1760,16 @@ static void drop_responses(struct sim *sim, u32 psn, unsigned int n)
 	sim_emit(sim, 1);
 	KUNIT_EXPECT_GT(sim->test, roe_timer_next(qp), sim->now);
 	KUNIT_EXPECT_LE(sim->test, roe_timer_next(qp), sim->now + NSEC_PER_MSEC);
+}
+
+static void drop_responses(struct sim *sim, u32 psn, unsigned int n)
+{
+	drop_answers(sim, (struct roe_refused){ .responses = n, .response = psn });
+}
+
+static void drop_ack(struct sim *sim)
+{
+	drop_answers(sim, (struct roe_refused){ .acks = 1 });
 }
 
 static void timer_emit(struct sim *sim)
@@ -1832,7 +1841,7 @@ static void error_ack_local_drop(struct kunit *test)
 	struct roe_pkt p;
 
 	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &write, &p));
-	drop_responses(sim, p.psn, 1);
+	drop_ack(sim);
 	timer_emit(sim);
 	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
 	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_ACK);
@@ -1840,12 +1849,110 @@ static void error_ack_local_drop(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.psn, PSN0);
 	write.psn = roe_psn_add(PSN0, 5);
 	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &write, &p));
-	drop_responses(sim, p.psn, 1);
+	drop_ack(sim);
 	timer_emit(sim);
 	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
 	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_PSN_SEQ);
 	KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, 1));
 	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
+}
+
+/* Requests of side 0 arrive, side 1 answers in one burst, and none of that gets away. */
+static void answer_in_vain(struct sim *sim)
+{
+	struct sim_pkt *pkts[ROE_TXB_PKTS];
+	unsigned int i, n;
+
+	sim_emit(sim, 0);
+	n = take_all(sim, pkts, ARRAY_SIZE(pkts));
+	for (i = 0; i < n; i++) {
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+	}
+	sim_emit(sim, 1);
+	n = take_all(sim, pkts, ARRAY_SIZE(pkts));
+	for (i = 0; i < n; i++)
+		sim_put(sim, pkts[i]);
+}
+
+static void read_through(struct sim *sim, unsigned int pkts)
+{
+	sim_post(sim, 0, IB_WR_RDMA_READ, pkts * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(sim->test, sim_run(sim));
+}
+
+/* Refused behind READ responses, an ACK is owed behind them. */
+static void error_ack_dropped_too(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p;
+	unsigned int i;
+
+	sim->slot = 4 * SIM_MTU;
+	sim_post(sim, 0, IB_WR_RDMA_READ, 4 * SIM_MTU, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 10, SIG);
+	answer_in_vain(sim);
+	drop_answers(sim, (struct roe_refused){
+		.responses = 2, .response = roe_psn_add(PSN0, 2), .acks = 1,
+	});
+	timer_emit(sim);
+	for (i = 2; i < 4; i++) {
+		KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+		KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, i));
+	}
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, 4));
+	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
+}
+
+/* What was not in the burst was not refused: READs before, between and by an ACK's PSN. */
+static void error_drop_others(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt again;
+	unsigned int n = 0;
+	struct roe_pkt p;
+
+	sim->slot = 10 * SIM_MTU;
+	again.p = a_read(sim, 9, SIM_MTU);
+	read_through(sim, 10);
+	read_through(sim, 10);
+	KUNIT_ASSERT_GE(test, sim->side[1].qp->resp.rsrc_nr, 3);
+	sim_receive(sim, 1, &again);
+	sim_post(sim, 0, IB_WR_RDMA_READ, 10 * SIM_MTU, SIG);
+	answer_in_vain(sim);
+	drop_responses(sim, roe_psn_add(PSN0, 9), 11);
+	timer_emit(sim);
+	while (sim_emit(sim, 1))
+		;
+	while (next_pkt(sim, 0, &p))
+		n++;
+	KUNIT_EXPECT_EQ(test, n, 11);
+	drop_ack(sim);
+	sim->now = roe_timer_next(sim->side[1].qp);
+	sim_timer(sim, 1);
+	sim_emit(sim, 1);
+	while (next_pkt(sim, 0, &p))
+		KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_ACK);
+}
+
+/* A QP that fails while its responses wait for room has nothing to be woken up for. */
+static void error_dropped_in_error(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt rx = { .p = a_read(sim, 0, 10 * SIM_MTU) };
+	struct roe_qp *qp = sim->side[1].qp;
+
+	sim_receive(sim, 1, &rx);
+	sim_post(sim, 1, IB_WR_SEND, 10, SIG);
+	roe_sq_slot(&qp->sq, 0)->sge[0].lkey ^= 1;
+	roe_sq_slot(&qp->sq, 0)->sge[1].lkey ^= 1;
+	qp->crowded = true;
+	qp->resp.refused_until = sim->now + NSEC_PER_MSEC;
+	sim_emit(sim, 1);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_ERR);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
 }
 
 /* --- what a gap costs -------------------------------------------------------- */
@@ -1954,6 +2061,9 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_swapped),
 	KUNIT_CASE(error_read_local_drop),
 	KUNIT_CASE(error_ack_local_drop),
+	KUNIT_CASE(error_ack_dropped_too),
+	KUNIT_CASE(error_drop_others),
+	KUNIT_CASE(error_dropped_in_error),
 	{}
 };
 

@@ -127,6 +127,7 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 
 	if (roe_qp_is_ud(qp))
 		return roe_ud_emit(qp, ctx, txb);
+	qp->resp.burst++;
 	if (unlikely(qp->resp.cnp_due))
 		roe_cc_emit(qp, txb);
 	/* responses have their order, and requests; neither has to wait for the other */
@@ -320,7 +321,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	}
 	if (refused.requests)
 		roe_requester_local_drop(qp, ctx, refused.request);
-	if (refused.responses)
+	if (refused.responses || refused.acks)
 		roe_responder_local_drop(qp, ctx, &refused);
 	else if (!qp->resp.stalled)
 		qp->resp.refusals = 0;
@@ -737,6 +738,7 @@ void roe_qp_settle(struct roe_qp *qp)
 	/* the lock in any case: the completion of that message may be seen before its run ends */
 	roe_qp_begin(qp, &ctx);
 	qp->resp.echo.until = 0;
+	qp->resp.refused_until = 0;
 	roe_qp_end(qp, &ctx);
 }
 

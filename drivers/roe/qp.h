@@ -210,6 +210,7 @@ struct roe_rsrc {
 	u32	first_psn, last_psn;
 	u32	start_psn;	/* its response is First or Only */
 	u32	cur_psn;	/* next response to send */
+	u32	burst, burst_psn;	/* last burst with responses of it, the first of those */
 	u32	rkey;
 	u64	va;		/* of first_psn */
 	u32	len;		/* bytes, whole request */
@@ -271,6 +272,7 @@ struct roe_resp {
 	u64	refused_until;	/* ns: IP had no room; responses wait until then */
 	u64	alone_until;	/* ns: ... or of a train took a part, so there are none */
 	u32	refusals;	/* ... in a row */
+	u32	burst;		/* counts bursts of this QP */
 	u8	page_naks;	/* RNR NAKs in a row while the worker was busy */
 	struct roe_fault fault;
 	struct roe_rsrc	*rsrc;
@@ -294,7 +296,7 @@ struct roe_qp {
 	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
 	enum ib_qp_type		type;
 	bool			tx_busy, tx_again;
-	bool			crowded;	/* the last burst had only responses */
+	bool			crowded;	/* responses filled the last burst: requests are first */
 	bool			stopping;	/* RESET or ERR waits for the end of a burst */
 	bool			lent;		/* what the SQ sends is still read: no WQE fails */
 	int			tx_cpu;		/* UC, UD: where sent packets may wait; qp.c */

@@ -30,8 +30,9 @@
  *   WQE is left behind.
  *   As long as a link is ON nobody else sends what is posted, so the relay does not let
  *   go of its processor: preemption is off from the first ON to the last OFF, and who is
- *   to run there instead finds need_resched() set, which ends it. With PREEMPT_RT, where
- *   a lock may sleep, that is not to be had, and there is no relay.
+ *   to run there instead finds need_resched() set, which ends it, or with lazy preemption
+ *   that there are two (single_task_running()). With PREEMPT_RT, where a lock may sleep,
+ *   that is not to be had, and there is no relay.
  *
  * Life
  *   A QP whose link is not OFF is in use. Modify and destroy wait for OFF first

@@ -579,9 +579,9 @@ static void owe_rnr_nak(struct roe_qp *qp)
 static u64 rnr_patience(const struct roe_qp *qp)
 {
 	/*
-	 * In other states the timer does not run. The sequence NAK that ends it counts against
-	 * retry_cnt, which as a rule both ends have from the same CM: with 0 it is the end of
-	 * a connection that an RNR NAK leaves alone.
+	 * The sequence NAK that ends it counts against retry_cnt, which as a rule both ends
+	 * have from the same CM, and which comes with RTS: with 0 it is the end of a
+	 * connection that an RNR NAK leaves alone.
 	 */
 	if (qp->state != IB_QPS_RTS || !qp->attr.retry_cnt ||
 	    roe_timer_rnr_ns(qp->attr.min_rnr_timer) < ROE_RNR_LONG_NS)
@@ -722,30 +722,24 @@ static struct roe_rsrc *slot_by_age(struct roe_resp *resp, u32 age)
 	return &resp->rsrc[(resp->rsrc_head + resp->rsrc_nr - age) % resp->rsrc_nr];
 }
 
-/*
- * Age of the kept request that @psn belongs to, the youngest, for PSNs come again. @kind
- * of ROE_RSRC_NONE: any. 0: there is none.
- */
-static u32 slot_age(struct roe_resp *resp, u8 kind, u32 psn)
+static bool has_psn(const struct roe_rsrc *rs, u32 psn)
+{
+	return rs->kind && roe_psn_diff(psn, rs->first_psn) >= 0 &&
+	       roe_psn_diff(psn, rs->last_psn) <= 0;
+}
+
+/* The kept request that @psn belongs to, the youngest, for PSNs come again. */
+static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
 {
 	u32 age;
 
 	for (age = 1; age <= resp->rsrc_nr; age++) {
-		const struct roe_rsrc *rs = slot_by_age(resp, age);
+		struct roe_rsrc *rs = slot_by_age(resp, age);
 
-		if (rs->kind && (!kind || rs->kind == kind) &&
-		    roe_psn_diff(psn, rs->first_psn) >= 0 &&
-		    roe_psn_diff(psn, rs->last_psn) <= 0)
-			return age;
+		if (rs->kind == kind && has_psn(rs, psn))
+			return rs;
 	}
-	return 0;
-}
-
-static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
-{
-	u32 age = slot_age(resp, kind, psn);
-
-	return age ? slot_by_age(resp, age) : NULL;
+	return NULL;
 }
 
 /* READ again, perhaps from its middle: only a part of the original counts. */
@@ -1107,6 +1101,15 @@ static bool alone(const struct roe_resp *resp, const struct roe_rsrc *rs,
 	return rs->again || ctx->now < resp->alone_until;
 }
 
+/* If this burst is refused, the slot goes on here. */
+static void note_burst(const struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
+{
+	if (rs->burst == resp->burst)
+		return;
+	rs->burst = resp->burst;
+	rs->burst_psn = psn;
+}
+
 static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 		      struct roe_txb *txb)
 {
@@ -1132,6 +1135,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 		if (!ok)
 			return read_missed(qp, ctx, rs, txb);
 	}
+	note_burst(&qp->resp, rs, rs->cur_psn);
 	if (rs->cur_psn == rs->last_psn)
 		answered(&qp->resp, rs);
 	else
@@ -1169,6 +1173,7 @@ static bool emit_read_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsr
 	if (!n)
 		return false;
 	roe_txb_add_row(txb, &model, n);
+	note_burst(&qp->resp, rs, rs->cur_psn);
 	rs->cur_psn = roe_psn_add(rs->cur_psn, n);
 	return true;
 }
@@ -1181,6 +1186,7 @@ static bool emit_atomic(struct roe_qp *qp, struct roe_rsrc *rs, struct roe_txb *
 	if (!pkt)
 		return false;
 	pkt->p.compare = rs->orig;
+	note_burst(&qp->resp, rs, rs->first_psn);
 	answered(&qp->resp, rs);
 	return true;
 }
@@ -1268,8 +1274,8 @@ static bool has_room(const struct roe_resp *resp, const struct roe_ctx *ctx,
  * @ctx: takes notifications
  * @txb: the burst
  *
- * Return: true if the burst is full and more is to be sent, which does not wait for a
- * page, for memory or for its time.
+ * Return: true if there is no room (of what follows a refusal only a part of the burst),
+ * and more is to be sent, which does not wait for a page, for memory or for its time.
  */
 bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -1323,23 +1329,26 @@ static u32 unanswer(struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
 	rs->cur_psn = psn;
 	if (roe_psn_diff(psn, rs->start_psn) < 0)
 		rs->start_psn = psn;
-	rs->again = true;
 	supersede(resp, rs->last_psn);
 	return roe_psn_diff(end, psn);
 }
 
-/* From the slot of the first one on, in their order; returns how many have none. */
+/*
+ * The slots of this burst in its order, which is that of their PSNs, from the one with the
+ * first refused response on. Returns how many responses have none: those of FLUSHes.
+ */
 static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
 {
-	u32 age = slot_age(resp, ROE_RSRC_NONE, psn);
+	bool found = false;
+	u32 age;
 
-	if (!age)
-		return left;
-	left -= min(left, unanswer(resp, slot_by_age(resp, age), psn));
-	while (left && --age) {
+	for (age = resp->rsrc_nr; age && left; age--) {
 		struct roe_rsrc *rs = slot_by_age(resp, age);
 
-		left -= min(left, unanswer(resp, rs, rs->first_psn));
+		if (rs->burst != resp->burst || (!found && !has_psn(rs, psn)))
+			continue;
+		left -= min(left, unanswer(resp, rs, found ? rs->burst_psn : psn));
+		found = true;
 	}
 	return left;
 }
@@ -1348,7 +1357,7 @@ static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
  * roe_responder_local_drop() - IP refused responses of a burst
  * @qp: they have not left: it goes on with the first of them, soon
  * @ctx: the time
- * @refused: has responses
+ * @refused: has responses or ACKs
  *
  * Or the peer would find out by a time-out, and a long READ be built to its end for a
  * queue that is full (wire.md 4.2). The NAK of a QP that is in ERR now is lost.
@@ -1362,14 +1371,16 @@ void roe_responder_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (!roe_qp_has_timer(qp))
 		return;
 	left = unanswer_from(resp, refused->response, refused->responses);
-	if (left && !resp->ack_due) {
+	/* it leaves behind all of them, and says what is missing to who sent FLUSHes */
+	if ((left || refused->acks) && !resp->ack_due) {
 		if (resp->nak_state && !resp->rnr_look)
 			owe(resp, resp->psn, resp->nak_state);
-		else if (!resp->rsrc_pending && !resp->flush_nr)
+		else
 			owe_again(resp);
 	}
+	/* nothing ends it: without a route a QP should not be at it all the time */
 	resp->refused_until = ctx->now +
-			      ((u64)ROE_LOCAL_DROP_NS << min(resp->refusals++, 4u));
+			      ((u64)ROE_LOCAL_DROP_NS << min(resp->refusals++, 10u));
 	resp->alone_until = ctx->now + ROE_LOCAL_ALONE_NS;
 	qp->rate.wake = resp->refused_until;
 }

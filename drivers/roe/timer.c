@@ -18,7 +18,8 @@
  *
  * And of a responder: echo.until, an ACK waits for the answer of the process no longer
  * (echo.c); rnr_look, it may have a receive WQE by now. Of both: rate.wake, after a CNP
- * what has no window may go on (cc.c); also where there was no memory for a response.
+ * what has no window may go on (cc.c); also where there was no memory for a response, or
+ * IP refused one.
  *
  * Who drives the QP asks roe_timer_next() after each run and calls
  * roe_timer_run() when that moment has come.

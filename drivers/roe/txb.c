@@ -248,6 +248,8 @@ void roe_refused_add(struct roe_refused *refused, const struct roe_tx_pkt *pkt, 
 		if (flags & ROE_F_REQUEST) {
 			if (!refused->requests++)
 				refused->request = pkt->p.psn;
+		} else if (pkt->p.opcode == ROE_OP_ACK) {
+			refused->acks++;
 		} else if (flags & ROE_F_RESPONSE) {
 			if (!refused->responses++)
 				refused->response = pkt->p.psn;

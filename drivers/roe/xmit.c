@@ -57,8 +57,8 @@ static void left_out(struct roe_dev *dev, struct roe_refused *refused,
  * @skbs: skbs are appended
  * @refused: packets left out are added
  *
- * QP lock held, softirqs disabled. A packet for which there is no memory or no
- * route is left out: for the protocol that is loss.
+ * QP lock held, softirqs disabled. Without a route, and from a packet on for which there
+ * is no memory, they are left out: for the protocol that is loss.
  */
 void roe_xmit_build(struct roe_dev *dev, struct roe_path *path, struct roe_txb *txb,
 		    struct sk_buff_head *skbs, struct roe_refused *refused)
@@ -80,9 +80,10 @@ void roe_xmit_build(struct roe_dev *dev, struct roe_path *path, struct roe_txb *
 	for (i = 0; i < txb->n; i += n) {
 		n = roe_frame_fit(&txb->pkt[i], txb->n - i, &limits);
 		skb = roe_frame_build(path, &txb->pkt[i], n, headroom);
+		/* what would come behind it is of no use to the peer */
 		if (!skb) {
-			left_out(dev, refused, &txb->pkt[i], n);
-			continue;
+			left_out(dev, refused, &txb->pkt[i], txb->n - i);
+			break;
 		}
 		roe_refused_add(contents(skb), &txb->pkt[i], n);
 		skb_dst_set(skb, dst_clone(dst));
@@ -93,6 +94,7 @@ out:
 	roe_txb_reset(txb);
 }
 
+/* @part comes behind @sum in the burst. */
 static void add(struct roe_refused *sum, const struct roe_refused *part)
 {
 	if (!sum->requests)
@@ -101,6 +103,7 @@ static void add(struct roe_refused *sum, const struct roe_refused *part)
 		sum->response = part->response;
 	sum->requests += part->requests;
 	sum->responses += part->responses;
+	sum->acks += part->acks;
 }
 
 /**
@@ -115,6 +118,7 @@ static void add(struct roe_refused *sum, const struct roe_refused *part)
  */
 void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_refused *refused)
 {
+	struct roe_refused here = {};
 	struct sk_buff *skb;
 
 	while ((skb = __skb_dequeue(skbs))) {
@@ -126,9 +130,9 @@ void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_re
 		int err;
 
 		/* behind one that was refused the peer would only throw it away */
-		if (refused->responses && pkts.responses && !pkts.requests) {
+		if (here.responses && (pkts.responses || pkts.acks) && !pkts.requests) {
 			kfree_skb(skb);
-			add(refused, &pkts);
+			add(&here, &pkts);
 			roe_stat_add(dev, ROE_STAT_TX_DROP, n);
 			continue;
 		}
@@ -140,11 +144,14 @@ void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_re
 			err = ip_local_out(net, NULL, skb);
 
 		if (net_xmit_eval(err)) {
-			add(refused, &pkts);
+			add(&here, &pkts);
 			roe_stat_add(dev, ROE_STAT_TX_DROP, n);
 		} else {
 			roe_stat_add(dev, ROE_STAT_TX_PKTS, n);
 			roe_stat_add(dev, ROE_STAT_TX_BYTES, len);
 		}
 	}
+	/* what was left out by roe_xmit_build() came behind all of these */
+	add(&here, refused);
+	*refused = here;
 }

@@ -133,10 +133,11 @@ struct roe_txb {
 
 /*
  * Packets of a burst that did not leave: IP or a qdisc refused them, or there was no way.
- * Requests and responses have PSNs of their own.
+ * Requests and responses have PSNs of their own. An ACK or NAK has one that was a READ's
+ * 2^24 packets ago, perhaps: it counts apart.
  */
 struct roe_refused {
-	unsigned int	requests, responses;
+	unsigned int	requests, responses, acks;
 	u32		request, response;	/* PSN of the first of them, if there are any */
 };
 
