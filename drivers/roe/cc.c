@@ -195,7 +195,7 @@ void roe_cc_marked(struct roe_qp *qp, const struct roe_ctx *ctx, const struct ro
 	u32 flags = roe_opcode(p->opcode)->flags;
 	struct roe_resp *resp = &qp->resp;
 
-	roe_stat_inc(qp->dev, ROE_STAT_NP_MARKED);
+	roe_qp_count(qp, ROE_STAT_NP_MARKED);
 	/* of a datagram nobody knows whether its sender is who it says it is */
 	if (roe_qp_is_ud(qp) || !p->len || (flags & ROE_F_CNP) || !enabled(qp))
 		return;
@@ -223,7 +223,7 @@ void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb)
 	pkt->p.qpn = qp->dest_qpn;
 	pkt->p.pkey = qp->pkey;
 	qp->resp.cnp_due = false;
-	roe_stat_inc(qp->dev, ROE_STAT_NP_CNP_SENT);
+	roe_qp_count(qp, ROE_STAT_NP_CNP_SENT);
 }
 
 /**
@@ -242,14 +242,14 @@ void roe_cc_notified(struct roe_qp *qp, const struct roe_ctx *ctx, const struct 
 	bool rate = flows(&qp->rate, ctx->now);
 
 	if (!roe_opcode_len_ok(p->opcode, p->len, qp->mtu)) {
-		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+		roe_qp_count(qp, ROE_STAT_RX_DROP);
 		return;
 	}
 	if (!enabled(qp) || (!window && !rate)) {
-		roe_stat_inc(qp->dev, ROE_STAT_RP_CNP_IGNORED);
+		roe_qp_count(qp, ROE_STAT_RP_CNP_IGNORED);
 		return;
 	}
-	roe_stat_inc(qp->dev, ROE_STAT_RP_CNP_HANDLED);
+	roe_qp_count(qp, ROE_STAT_RP_CNP_HANDLED);
 	if (window)
 		ease(&qp->req, ctx->now);
 	if (rate)

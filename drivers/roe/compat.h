@@ -304,6 +304,43 @@ roe_compat_reg_dmabuf_dmah(struct ib_pd *pd, u64 offset, u64 length, u64 iova, i
 		      roe_compat_op(reg_user_mr_dmabuf, roe_compat_reg_dmabuf_attrs, \
 				    roe_compat_reg_dmabuf_dmah))
 
+/* 6.17: the port as well. There is one. */
+int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp);
+int roe_stat_unbind(struct ib_qp *ibqp);
+
+static inline int roe_compat_counter_bind_port(struct rdma_counter *counter, struct ib_qp *ibqp,
+					       u32 port)
+{
+	return roe_stat_bind(counter, ibqp);
+}
+
+static inline int roe_compat_counter_unbind_port(struct ib_qp *ibqp, u32 port)
+{
+	return roe_stat_unbind(ibqp);
+}
+
+#define roe_compat_counter_bind_qp						\
+	roe_compat_op(counter_bind_qp, roe_stat_bind, roe_compat_counter_bind_port)
+#define roe_compat_counter_unbind_qp						\
+	roe_compat_op(counter_unbind_qp, roe_stat_unbind, roe_compat_counter_unbind_port)
+
+/* 6.17: a counter may be larger than the core's, so it must be said how large it is. */
+#ifdef ROE_HAS_counter_init
+struct roe_compat_counter {
+	struct rdma_counter	ib;
+};
+
+static inline void roe_compat_counter_init(struct rdma_counter *counter)
+{
+}
+
+#define ROE_COMPAT_INIT_COUNTER							\
+	.counter_init = roe_compat_counter_init,				\
+	INIT_RDMA_OBJ_SIZE(rdma_counter, roe_compat_counter, ib),
+#else
+#define ROE_COMPAT_INIT_COUNTER
+#endif
+
 /* Before 6.2 dma_buf_vmap() took the lock of the buffer itself. */
 #ifndef ROE_HAS_dma_buf_vmap_unlocked
 #define dma_buf_vmap_unlocked	dma_buf_vmap

@@ -50,22 +50,22 @@ static void count_error(struct roe_qp *qp, enum ib_wc_status status, bool recv)
 {
 	if (status == IB_WC_SUCCESS)
 		return;
-	roe_stat_inc(qp->dev, recv ? ROE_STAT_RESP_CQE_ERR : ROE_STAT_REQ_CQE_ERR);
+	roe_qp_count(qp, recv ? ROE_STAT_RESP_CQE_ERR : ROE_STAT_REQ_CQE_ERR);
 	switch (status) {
 	case IB_WC_WR_FLUSH_ERR:
-		roe_stat_inc(qp->dev, recv ? ROE_STAT_RESP_FLUSH_ERR : ROE_STAT_REQ_FLUSH_ERR);
+		roe_qp_count(qp, recv ? ROE_STAT_RESP_FLUSH_ERR : ROE_STAT_REQ_FLUSH_ERR);
 		break;
 	case IB_WC_LOC_LEN_ERR:
 		if (recv)
-			roe_stat_inc(qp->dev, ROE_STAT_RESP_LEN_ERR);
+			roe_qp_count(qp, ROE_STAT_RESP_LEN_ERR);
 		break;
 	case IB_WC_REM_INV_REQ_ERR:
 		if (!recv)
-			roe_stat_inc(qp->dev, ROE_STAT_REQ_REM_INVALID);
+			roe_qp_count(qp, ROE_STAT_REQ_REM_INVALID);
 		break;
 	case IB_WC_REM_ACCESS_ERR:
 		if (!recv)
-			roe_stat_inc(qp->dev, ROE_STAT_REQ_REM_ACCESS);
+			roe_qp_count(qp, ROE_STAT_REQ_REM_ACCESS);
 		break;
 	default:
 		break;

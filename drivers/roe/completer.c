@@ -83,7 +83,7 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	if (req->rewound || ctx->now < req->implied_until)
 		return;
-	roe_stat_inc(qp->dev, ROE_STAT_IMPLIED_NAK);
+	roe_qp_count(qp, ROE_STAT_IMPLIED_NAK);
 	roe_requester_lost(qp);
 	if (!roe_requester_again(qp, ctx))
 		return;
@@ -99,7 +99,7 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
  */
 static void seq_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 {
-	roe_stat_inc(qp->dev, ROE_STAT_SEQ_NAK_RCVD);
+	roe_qp_count(qp, ROE_STAT_SEQ_NAK_RCVD);
 	if (qp->req.told)
 		return;
 	qp->req.told = true;
@@ -110,11 +110,11 @@ static void rnr_nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 code)
 {
 	struct roe_req *req = &qp->req;
 
-	roe_stat_inc(qp->dev, ROE_STAT_RNR_RCVD);
+	roe_qp_count(qp, ROE_STAT_RNR_RCVD);
 	if (req->rnr_wait)
 		return;
 	if (!req->rnr_retry) {
-		roe_stat_inc(qp->dev, ROE_STAT_RNR_RETRY_EXC);
+		roe_qp_count(qp, ROE_STAT_RNR_RETRY_EXC);
 		roe_requester_fail(qp, ctx, IB_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}

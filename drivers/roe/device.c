@@ -136,7 +136,7 @@ static void query_speed(struct ib_device *ibdev, u32 port, struct ib_port_attr *
 
 static int query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
-	const struct roe_dev *dev = roe_dev(ibdev);
+	struct roe_dev *dev = roe_dev(ibdev);
 	bool up = roe_device_up(dev);
 
 	attr->state = up ? IB_PORT_ACTIVE : IB_PORT_DOWN;
@@ -233,7 +233,7 @@ static void dealloc_driver(struct ib_device *ibdev)
 		roe_net_del(dev);
 	xa_destroy(&dev->ahs);
 	roe_keys_destroy(&dev->keys);
-	free_percpu(dev->stats);
+	roe_stat_exit(dev);
 	netdev_put(dev->ndev, &dev->ndev_tracker);
 }
 
@@ -250,6 +250,11 @@ static const struct ib_device_ops ops = {
 	.alloc_pd		= alloc_pd,
 	.alloc_ucontext		= alloc_ucontext,
 	.attach_mcast		= roe_mcast_attach,
+	.counter_alloc_stats	= roe_stat_alloc_counter,
+	.counter_bind_qp	= roe_compat_counter_bind_qp,
+	.counter_dealloc	= roe_stat_dealloc_counter,
+	.counter_unbind_qp	= roe_compat_counter_unbind_qp,
+	.counter_update_stats	= roe_stat_update_counter,
 	.create_ah		= roe_ah_create,
 	.create_cq		= roe_compat_create_cq,
 	.create_qp		= roe_qp_create,
@@ -301,6 +306,8 @@ static const struct ib_device_ops ops = {
 	.req_notify_cq		= roe_cq_arm,
 	.rereg_user_mr		= roe_mr_rereg_user,
 	.resize_user_cq		= roe_compat_resize_user_cq,
+
+	ROE_COMPAT_INIT_COUNTER
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, roe_ah, ib),
 	INIT_RDMA_OBJ_SIZE(ib_cq, roe_cq, ib),
@@ -361,11 +368,10 @@ static struct roe_dev *alloc_device(struct net_device *ndev, struct net *net)
 
 static int start(struct roe_dev *dev, const char *name)
 {
-	int err;
+	int err = roe_stat_init(dev);
 
-	dev->stats = __alloc_percpu(ROE_STAT_NR * sizeof(u64), __alignof__(u64));
-	if (!dev->stats)
-		return -ENOMEM;
+	if (err)
+		return err;
 	err = roe_link_add(dev);
 	if (err)
 		return err;

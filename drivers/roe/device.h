@@ -36,6 +36,7 @@
 #define ROE_PMA_COUNTERS	7	/* rows of mad.c */
 #define ROE_DEFAULT_PKEY	0xffff
 
+struct roe_counters;
 struct roe_presence;
 struct roe_qp;
 
@@ -58,6 +59,7 @@ struct roe_dev {
 	struct roe_keys		keys;
 	struct roe_mcast	mcast;
 	u64 __percpu		*stats;	/* enum roe_stat, see stats.h */
+	struct roe_counters	*counters;	/* of some QPs; stats.c */
 	u64			pma_base[ROE_PMA_COUNTERS];	/* mad.c */
 	atomic_t		pds, cqs, srqs;	/* how many there are */
 	bool			direct;		/* knob.c; READ_ONCE */

@@ -175,8 +175,8 @@ bool roe_direct_send(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_qp *peer
 	more = roe_qp_emit(qp, ctx, txb);
 	if (!txb->n)
 		goto out;
-	roe_stat_add(qp->dev, ROE_STAT_DIRECT_PKTS, txb->n);
-	roe_stat_add(qp->dev, ROE_STAT_DIRECT_BYTES, payload(txb));
+	roe_qp_count_many(qp, ROE_STAT_DIRECT_PKTS, txb->n);
+	roe_qp_count_many(qp, ROE_STAT_DIRECT_BYTES, payload(txb));
 	spin_unlock(&qp->lock);
 	roe_qp_deliver(peer, txb);
 	roe_txb_reset(txb);

@@ -48,7 +48,7 @@ static_assert(ARRAY_SIZE(rows) == ROE_PMA_COUNTERS);
  * Since it was cleared last by MAD; "rdma statistic" goes on counting. Data is BTH to ICRC
  * of each packet, the same at both ends.
  */
-static u64 count(const struct roe_dev *dev, enum row row)
+static u64 count(struct roe_dev *dev, enum row row)
 {
 	return roe_stat_sum(dev, rows[row].stat) - READ_ONCE(dev->pma_base[row]);
 }

@@ -50,13 +50,13 @@ void roe_path_reset(struct roe_path *path);
  * afterwards). Under the QP lock, BH disabled. A packet for which there is no
  * memory or no route is left out: that is loss, and added to @refused.
  */
-void roe_xmit_build(struct roe_dev *dev, struct roe_path *path, struct roe_txb *txb,
-		    struct sk_buff_head *skbs, struct roe_refused *refused);
+void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *path,
+		    struct roe_txb *txb, struct sk_buff_head *skbs, struct roe_refused *refused);
 /*
- * Send and empty @skbs through ip_local_out. No lock held, BH disabled. Packets
- * that IP or a qdisc refused (backpressure) are added to @refused.
+ * Send and empty @skbs through ip_local_out, count in @stats. No lock held, BH disabled.
+ * Packets that IP or a qdisc refused (backpressure) are added to @refused.
  */
-void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_refused *refused);
+void roe_xmit_send(u64 __percpu *stats, struct sk_buff_head *skbs, struct roe_refused *refused);
 
 /*
  * The way to @path->av.daddr, with a reference; NULL if there is none now.

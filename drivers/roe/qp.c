@@ -289,7 +289,8 @@ static void build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *s
 	struct roe_ah_entry *ah = txb->ah;
 
 	if (txb->n)
-		roe_xmit_build(qp->dev, ah ? &ah->path : &qp->path, txb, skbs, refused);
+		roe_xmit_build(qp->dev, roe_qp_stats(qp), ah ? &ah->path : &qp->path, txb, skbs,
+			       refused);
 	txb->ah = NULL;
 	if (ah)
 		roe_ah_put(ah);
@@ -316,7 +317,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	local_unlock_nested_bh(&txb_lock);
 	if (!skb_queue_empty(&skbs)) {
 		spin_unlock(&qp->lock);
-		roe_xmit_send(qp->dev, &skbs, &refused);
+		roe_xmit_send(roe_qp_stats(qp), &skbs, &refused);
 		spin_lock(&qp->lock);
 	}
 	if (refused.requests)
@@ -893,6 +894,7 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	qp->type = init->qp_type;
 	qp->sq_sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->dev = roe_dev(qp->ib.device);
+	qp->stats = qp->dev->stats;
 	qp->keys = &qp->dev->keys;
 	qp->pd = qp->ib.pd;
 	qp->scq = roe_cq(init->send_cq);

@@ -39,6 +39,7 @@
 #include "ring.h"
 #include "rq.h"
 #include "srq.h"
+#include "stats.h"
 
 enum roe_swqe_state {
 	ROE_SWQE_POSTED,	/* not started */
@@ -314,6 +315,7 @@ struct roe_qp {
 	u16			pkey;
 	u64			timeout_ns;	/* 0: off */
 	struct roe_dev		*dev;		/* NULL in KUnit */
+	u64 __percpu		*stats;		/* where it counts; the same; roe_qp_stats() */
 	struct roe_keys		*keys;
 	struct roe_key_memo	key_memo[ROE_KEY_USES];
 	struct ib_pd		*pd;
@@ -381,6 +383,25 @@ static inline bool roe_qp_is_ud(const struct roe_qp *qp)
 static inline bool roe_qp_has_timer(const struct roe_qp *qp)
 {
 	return qp->state == IB_QPS_RTR || qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD;
+}
+
+/*
+ * Where a QP counts: the device's, or those of the counter that it is bound to. They last
+ * for the RCU read-side section.
+ */
+static inline u64 __percpu *roe_qp_stats(const struct roe_qp *qp)
+{
+	return READ_ONCE(qp->stats);
+}
+
+static inline void roe_qp_count_many(struct roe_qp *qp, enum roe_stat stat, u64 n)
+{
+	roe_stat_count(roe_qp_stats(qp), stat, n);
+}
+
+static inline void roe_qp_count(struct roe_qp *qp, enum roe_stat stat)
+{
+	roe_qp_count_many(qp, stat, 1);
 }
 
 static inline struct roe_qp *roe_qp(struct ib_qp *ibqp)

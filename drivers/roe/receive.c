@@ -328,7 +328,7 @@ static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *b
 
 	map_flat(segs, sizeof(struct roe_bth), rx, &icrc);
 	if (!icrc_ok(flow, &batch->heads, segs, sizeof(struct roe_bth), rx, icrc)) {
-		roe_stat_inc(flow->qp->dev, ROE_STAT_RX_ICRC_ERR);
+		roe_qp_count(flow->qp, ROE_STAT_RX_ICRC_ERR);
 		return false;
 	}
 	flow->pkts++;
@@ -345,26 +345,26 @@ static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *b
 static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 		  struct roe_rx_pkt *rx)
 {
-	struct roe_dev *dev = flow->qp->dev;
+	struct roe_qp *qp = flow->qp;
 	int hdrlen = roe_header_parse(segs->hdr, segs->len, &rx->p);
 	__le32 icrc;
 
 	if (hdrlen < 0) {
-		roe_stat_inc(dev, ROE_STAT_RX_MALFORMED);
+		roe_qp_count(qp, ROE_STAT_RX_MALFORMED);
 		return false;
 	}
 	if (!map_payload(segs, hdrlen, batch, rx, &icrc)) {
-		roe_stat_inc(dev, ROE_STAT_RX_DROP);
+		roe_qp_count(qp, ROE_STAT_RX_DROP);
 		return false;
 	}
 	if (!icrc_ok(flow, &batch->heads, segs, hdrlen, rx, icrc)) {
-		roe_stat_inc(dev, ROE_STAT_RX_ICRC_ERR);
+		roe_qp_count(qp, ROE_STAT_RX_ICRC_ERR);
 		return false;
 	}
 	flow->pkts++;
 	flow->bytes += segs->len;
 	if (!accept(flow, segs, &rx->p)) {
-		roe_stat_inc(dev, ROE_STAT_RX_DROP);
+		roe_qp_count(qp, ROE_STAT_RX_DROP);
 		return false;
 	}
 	trim_pad(rx);
@@ -378,8 +378,8 @@ static void count(struct flow *flow)
 {
 	if (!flow->pkts)
 		return;
-	roe_stat_add(flow->qp->dev, ROE_STAT_RX_PKTS, flow->pkts);
-	roe_stat_add(flow->qp->dev, ROE_STAT_RX_BYTES, flow->bytes);
+	roe_qp_count_many(flow->qp, ROE_STAT_RX_PKTS, flow->pkts);
+	roe_qp_count_many(flow->qp, ROE_STAT_RX_BYTES, flow->bytes);
 	flow->pkts = 0;
 	flow->bytes = 0;
 }
@@ -509,7 +509,7 @@ enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 	taken = take_batch(batch);
 	/* Sent by one member of a group, back before the next had its turn: lost. */
 	if (batch->busy)
-		roe_stat_inc(flow.qp->dev, ROE_STAT_RX_DROP);
+		roe_qp_count(flow.qp, ROE_STAT_RX_DROP);
 	else
 		receive(&flow, &segs, batch);
 	if (taken)

@@ -186,7 +186,7 @@ void roe_requester_resume(struct roe_qp *qp)
 bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	if (!qp->req.retry_cnt) {
-		roe_stat_inc(qp->dev, ROE_STAT_RETRY_EXC);
+		roe_qp_count(qp, ROE_STAT_RETRY_EXC);
 		roe_requester_fail(qp, ctx, IB_WC_RETRY_EXC_ERR);
 		return false;
 	}
@@ -883,7 +883,7 @@ static void sent(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	p->pkey = qp->pkey;
 	if (roe_psn_diff(p->psn, req->max_psn) < 0) {
 		txb->pkt[txb->n - 1].again = true;
-		roe_stat_inc(qp->dev, ROE_STAT_RETRANS);
+		roe_qp_count(qp, ROE_STAT_RETRANS);
 	} else if (p->ackreq && !req->rtt_start) {
 		req->rtt_psn = p->psn;
 		req->rtt_start = ctx->now;

@@ -66,7 +66,7 @@ static void refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 								  BIT(IB_EVENT_QP_REQ_ERR);
 	}
 	if (v.syndrome == ROE_NAK_REM_ACCESS)
-		roe_stat_inc(qp->dev, ROE_STAT_RESP_REM_ACCESS);
+		roe_qp_count(qp, ROE_STAT_RESP_REM_ACCESS);
 	owe(resp, resp->psn, v.syndrome);
 	resp->fatal = true;
 	resp->rnr_look = 0;
@@ -503,11 +503,11 @@ static struct verdict execute(struct roe_qp *qp, struct roe_ctx *ctx,
 static void count(struct roe_qp *qp, u32 flags)
 {
 	if (flags & ROE_F_READ)
-		roe_stat_inc(qp->dev, ROE_STAT_RX_READ);
+		roe_qp_count(qp, ROE_STAT_RX_READ);
 	else if (flags & ROE_F_ATOMIC)
-		roe_stat_inc(qp->dev, ROE_STAT_RX_ATOMIC);
+		roe_qp_count(qp, ROE_STAT_RX_ATOMIC);
 	else if ((flags & (ROE_F_WRITE | ROE_F_END)) == (ROE_F_WRITE | ROE_F_END))
-		roe_stat_inc(qp->dev, ROE_STAT_RX_WRITE);
+		roe_qp_count(qp, ROE_STAT_RX_WRITE);
 }
 
 /* The packet was executed: ePSN, MSN, message state, completion, ACK. */
@@ -552,7 +552,7 @@ static void owe_page_nak(struct roe_qp *qp, bool busy)
 
 	resp->page_naks = busy ? min(resp->page_naks + 1, 4) : 0;
 	code = 12 + 4 * resp->page_naks;
-	roe_stat_inc(qp->dev, ROE_STAT_RNR_SENT);
+	roe_qp_count(qp, ROE_STAT_RNR_SENT);
 	owe_nak(resp, ROE_AETH_RNR_NAK | code);
 }
 
@@ -570,7 +570,7 @@ static void owe_again(struct roe_resp *resp)
 static void owe_rnr_nak(struct roe_qp *qp)
 {
 	qp->resp.rnr_look = 0;
-	roe_stat_inc(qp->dev, ROE_STAT_RNR_SENT);
+	roe_qp_count(qp, ROE_STAT_RNR_SENT);
 	owe_nak(&qp->resp,
 		ROE_AETH_RNR_NAK | (qp->attr.min_rnr_timer & ROE_AETH_VALUE_MASK));
 }
@@ -783,7 +783,7 @@ static void duplicate(struct roe_qp *qp, const struct roe_pkt *p)
 	struct roe_resp *resp = &qp->resp;
 	u32 flags = roe_opcode(p->opcode)->flags;
 
-	roe_stat_inc(qp->dev, ROE_STAT_DUP_REQ);
+	roe_qp_count(qp, ROE_STAT_DUP_REQ);
 	if (flags & ROE_F_READ)
 		duplicate_read(qp, p);
 	else if (flags & ROE_F_ATOMIC)
@@ -811,7 +811,7 @@ static void uc_refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 	};
 
 	resp->in_msg = 0;
-	roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+	roe_qp_count(qp, ROE_STAT_RX_DROP);
 	if (v.syndrome != ROE_NAK_REM_OP || !resp->rwqe_valid)
 		return;
 	resp->rwqe_valid = false;
@@ -841,7 +841,7 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 	struct verdict v;
 
 	if (!(flags & ROE_F_REQUEST) || !uc_sequence(resp, flags)) {
-		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+		roe_qp_count(qp, ROE_STAT_RX_DROP);
 		return;
 	}
 	if (!allowed(qp, &rx->p, flags) || !have_rwqe(qp, flags) ||
@@ -876,11 +876,11 @@ static void uc_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_
 	s32 ahead = roe_psn_diff(rx->p.psn, resp->psn);
 
 	if (ahead < 0 && ahead >= -ROE_UC_LATE_PKTS) {
-		roe_stat_inc(qp->dev, ROE_STAT_DUP_REQ);
+		roe_qp_count(qp, ROE_STAT_DUP_REQ);
 		return;
 	}
 	if (ahead) {
-		roe_stat_inc(qp->dev, ROE_STAT_OUT_OF_SEQ);
+		roe_qp_count(qp, ROE_STAT_OUT_OF_SEQ);
 		resp->in_msg = 0;
 	}
 	resp->psn = roe_psn_add(rx->p.psn, 1);
@@ -918,7 +918,7 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 		expected_and_early(qp, ctx, rx);
 	} else {
 		if (!resp->nak_state) {
-			roe_stat_inc(qp->dev, ROE_STAT_OUT_OF_SEQ);
+			roe_qp_count(qp, ROE_STAT_OUT_OF_SEQ);
 			owe_nak(resp, ROE_NAK_PSN_SEQ);
 		}
 		/* what follows an RNR NAK comes again in any case (wire.md 4.2) */

@@ -2,9 +2,28 @@
 /*
  * Counters as "rdma statistic" and sysfs hw_counters show them. Where mlx5
  * counts the same thing the name is mlx5's, so that tools know it.
+ *
+ * QPs of a user's choice, or of one process or type, have counters of their own ("rdma
+ * statistic qp"): what they count goes there instead. What "rdma statistic" and sysfs
+ * show of a port is the sum, which the core makes, with what was in counters that are no
+ * more; for what we show ourselves (mad.c) we do.
  */
 #include <linux/cpumask.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+#include <rdma/rdma_counter.h>
+#include "qp.h"
 #include "stats.h"
+
+struct roe_counter {
+	u64 __percpu	*stats;
+};
+
+/* Of one device. */
+struct roe_counters {
+	struct xarray	table;	/* id -> struct roe_counter; its lock for @past, too */
+	u64		past[ROE_STAT_NR];	/* of those that were there */
+};
 
 static const struct rdma_stat_desc descs[ROE_STAT_NR] = {
 	[ROE_STAT_TX_PKTS].name		= "tx_pkts",
@@ -49,21 +68,83 @@ static const struct rdma_stat_desc descs[ROE_STAT_NR] = {
 	[ROE_STAT_RESP_REM_ACCESS].name	= "resp_remote_access_errors",
 };
 
+static u64 __percpu *alloc_stats(void)
+{
+	return __alloc_percpu(ROE_STAT_NR * sizeof(u64), __alignof__(u64));
+}
+
 /**
- * roe_stat_sum() - one counter over all CPUs
- * @dev: device
- * @stat: which
+ * roe_stat_init() - counters of a new device
+ * @dev: not registered yet
  *
- * Return: a sum that was right at no single moment: other CPUs go on counting.
+ * Return: 0 or -ENOMEM; then, too, roe_stat_exit() gives back what there is.
  */
-u64 roe_stat_sum(const struct roe_dev *dev, enum roe_stat stat)
+int roe_stat_init(struct roe_dev *dev)
+{
+	dev->stats = alloc_stats();
+	dev->counters = kzalloc(sizeof(*dev->counters), GFP_KERNEL);
+	if (!dev->counters)
+		return -ENOMEM;
+	xa_init_flags(&dev->counters->table, XA_FLAGS_ALLOC1);
+	return dev->stats ? 0 : -ENOMEM;
+}
+
+static void free_counter(struct roe_counter *own)
+{
+	free_percpu(own->stats);
+	kfree(own);
+}
+
+/**
+ * roe_stat_exit() - give them back
+ * @dev: without QPs
+ */
+void roe_stat_exit(struct roe_dev *dev)
+{
+	struct roe_counter *own;
+	unsigned long id;
+
+	if (dev->counters) {
+		/* An older core forgets one if a QP is bound while it is destroyed. */
+		xa_for_each(&dev->counters->table, id, own)
+			free_counter(own);
+		xa_destroy(&dev->counters->table);
+		kfree(dev->counters);
+	}
+	free_percpu(dev->stats);
+}
+
+static u64 sum(u64 __percpu *stats, enum roe_stat stat)
 {
 	u64 sum = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu_ptr(dev->stats, cpu)[stat]);
+		sum += READ_ONCE(per_cpu_ptr(stats, cpu)[stat]);
 	return sum;
+}
+
+/**
+ * roe_stat_sum() - one counter over all CPUs and all QPs, bound or not
+ * @dev: device
+ * @stat: which
+ *
+ * Context: process.
+ * Return: a sum that was right at no single moment: other CPUs go on counting.
+ */
+u64 roe_stat_sum(struct roe_dev *dev, enum roe_stat stat)
+{
+	struct roe_counters *counters = dev->counters;
+	struct roe_counter *own;
+	unsigned long id;
+	u64 all;
+
+	xa_lock(&counters->table);
+	all = sum(dev->stats, stat) + counters->past[stat];
+	xa_for_each(&counters->table, id, own)
+		all += sum(own->stats, stat);
+	xa_unlock(&counters->table);
+	return all;
 }
 
 struct rdma_hw_stats *roe_stat_alloc_port(struct ib_device *ibdev, u32 port)
@@ -72,13 +153,125 @@ struct rdma_hw_stats *roe_stat_alloc_port(struct ib_device *ibdev, u32 port)
 					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
 }
 
-/* nldev asks for counter 0 and shows all of them: so all are always filled. */
-int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, int index)
+static void fill(struct rdma_hw_stats *hw, u64 __percpu *stats)
 {
-	const struct roe_dev *dev = roe_dev(ibdev);
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(descs); i++)
-		hw->value[i] = roe_stat_sum(dev, i);
+		hw->value[i] = sum(stats, i);
+}
+
+/* nldev asks for counter 0 and shows all of them: so all are always filled. */
+int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, int index)
+{
+	fill(hw, roe_dev(ibdev)->stats);
 	return ARRAY_SIZE(descs);
+}
+
+/* --- counters of some QPs -------------------------------------------------- */
+
+/* As many as the port has: the core adds them up by their place. */
+struct rdma_hw_stats *roe_stat_alloc_counter(struct rdma_counter *counter)
+{
+	return roe_stat_alloc_port(counter->device, counter->port);
+}
+
+static struct roe_counter *new_counter(struct roe_dev *dev, struct rdma_counter *counter)
+{
+	struct roe_counter *own = kzalloc(sizeof(*own), GFP_KERNEL);
+	int err = -ENOMEM;
+
+	if (!own)
+		return ERR_PTR(-ENOMEM);
+	own->stats = alloc_stats();
+	if (own->stats)
+		err = xa_alloc(&dev->counters->table, &counter->id, own, xa_limit_31b,
+			       GFP_KERNEL);
+	if (!err)
+		return own;
+	free_counter(own);
+	return ERR_PTR(err);
+}
+
+/* Of two that bind it at once one must lose. */
+static int attach(struct roe_qp *qp, struct rdma_counter *counter, u64 __percpu *stats)
+{
+	int err = -EBUSY;
+
+	spin_lock_bh(&qp->lock);
+	if (!qp->ib.counter) {
+		qp->ib.counter = counter;
+		WRITE_ONCE(qp->stats, stats);
+		err = 0;
+	}
+	spin_unlock_bh(&qp->lock);
+	return err;
+}
+
+/* The first QP makes the counter. The core holds counter->lock, as for all of these. */
+int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp)
+{
+	struct roe_dev *dev = roe_dev(counter->device);
+	bool first = !counter->id;
+	struct roe_counter *own;
+	int err;
+
+	own = first ? new_counter(dev, counter) : xa_load(&dev->counters->table, counter->id);
+	if (IS_ERR(own))
+		return PTR_ERR(own);
+	err = attach(roe_qp(ibqp), counter, own->stats);
+	if (err && first) {
+		xa_erase(&dev->counters->table, counter->id);
+		free_counter(own);
+	}
+	return err;
+}
+
+/*
+ * What runs just now still counts there, until the end of its RCU section: that is waited
+ * for, since of the last QP the core reads the counter once more and then frees it.
+ */
+int roe_stat_unbind(struct ib_qp *ibqp)
+{
+	struct roe_qp *qp = roe_qp(ibqp);
+	int err = -EINVAL;
+
+	spin_lock_bh(&qp->lock);
+	if (ibqp->counter) {
+		ibqp->counter = NULL;
+		WRITE_ONCE(qp->stats, qp->dev->stats);
+		err = 0;
+	}
+	spin_unlock_bh(&qp->lock);
+	if (!err)
+		synchronize_rcu_expedited();
+	return err;
+}
+
+/* The last QP was unbound, so nobody counts there any more. */
+int roe_stat_dealloc_counter(struct rdma_counter *counter)
+{
+	struct roe_counters *counters = roe_dev(counter->device)->counters;
+	struct roe_counter *own;
+	unsigned int i;
+
+	xa_lock(&counters->table);
+	own = __xa_erase(&counters->table, counter->id);
+	for (i = 0; own && i < ROE_STAT_NR; i++)
+		counters->past[i] += sum(own->stats, i);
+	xa_unlock(&counters->table);
+	if (own)
+		free_counter(own);
+	return 0;
+}
+
+int roe_stat_update_counter(struct rdma_counter *counter)
+{
+	struct roe_counters *counters = roe_dev(counter->device)->counters;
+	struct roe_counter *own = xa_load(&counters->table, counter->id);
+
+	if (!own)
+		return -EINVAL;
+	fill(counter->stats, own->stats);
+	return 0;
 }

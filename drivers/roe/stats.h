@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Counters: per CPU, never shared on the fast path; names as mlx5 has them. */
+/*
+ * Counters: per CPU, never shared on the fast path; names as mlx5 has them. A QP that is
+ * bound to a counter counts there, not in the device's; the core adds both up.
+ */
 #ifndef ROE_STATS_H
 #define ROE_STATS_H
 
@@ -50,11 +53,17 @@ enum roe_stat {
 	ROE_STAT_NR
 };
 
-/* @dev may be NULL (KUnit). Softirqs disabled or racy by design. */
+/* NULL: KUnit. Softirqs disabled or racy by design. What a QP counts: roe_qp_count(). */
+static inline void roe_stat_count(u64 __percpu *stats, enum roe_stat stat, u64 n)
+{
+	if (stats)
+		this_cpu_add(stats[stat], n);
+}
+
 static inline void roe_stat_add(struct roe_dev *dev, enum roe_stat stat, u64 n)
 {
 	if (dev)
-		this_cpu_add(dev->stats[stat], n);
+		roe_stat_count(dev->stats, stat, n);
 }
 
 static inline void roe_stat_inc(struct roe_dev *dev, enum roe_stat stat)
@@ -62,10 +71,19 @@ static inline void roe_stat_inc(struct roe_dev *dev, enum roe_stat stat)
 	roe_stat_add(dev, stat, 1);
 }
 
-u64 roe_stat_sum(const struct roe_dev *dev, enum roe_stat stat);
+int roe_stat_init(struct roe_dev *dev);
+void roe_stat_exit(struct roe_dev *dev);
+u64 roe_stat_sum(struct roe_dev *dev, enum roe_stat stat);
 
 /* verbs: rdma statistic, sysfs hw_counters of the port */
 struct rdma_hw_stats *roe_stat_alloc_port(struct ib_device *ibdev, u32 port);
 int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, int index);
+
+/* verbs: rdma statistic qp */
+struct rdma_hw_stats *roe_stat_alloc_counter(struct rdma_counter *counter);
+int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp);
+int roe_stat_unbind(struct ib_qp *ibqp);
+int roe_stat_dealloc_counter(struct rdma_counter *counter);
+int roe_stat_update_counter(struct rdma_counter *counter);
 
 #endif /* ROE_STATS_H */

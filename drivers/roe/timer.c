@@ -239,7 +239,7 @@ static void ask_again(struct roe_req *req)
 /* Nothing was acknowledged for a whole Local ACK Timeout. */
 static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
-	roe_stat_inc(qp->dev, ROE_STAT_TIMEOUT);
+	roe_qp_count(qp, ROE_STAT_TIMEOUT);
 	ask_again(&qp->req);
 	roe_requester_lost(qp);
 	if (roe_requester_retry(qp, ctx))

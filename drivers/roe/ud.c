@@ -156,7 +156,7 @@ static bool too_long(struct roe_qp *qp, const struct roe_swqe *wqe)
 {
 	if (wqe->length <= qp->mtu && (!qp->dev || wqe->length <= roe_device_mtu(qp->dev)))
 		return false;
-	roe_stat_inc(qp->dev, ROE_STAT_TX_DROP);
+	roe_qp_count(qp, ROE_STAT_TX_DROP);
 	return true;
 }
 
@@ -192,7 +192,7 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 				return false;
 			/* no memory: lost, as it could have been on the wire */
 			if (err)
-				roe_stat_inc(qp->dev, ROE_STAT_TX_DROP);
+				roe_qp_count(qp, ROE_STAT_TX_DROP);
 		}
 		retire(qp, ctx, wqe);
 		if (txb->n == n)
@@ -281,7 +281,7 @@ static bool have_rwqe(struct roe_qp *qp, u32 len)
 static bool acceptable(struct roe_qp *qp, const struct roe_pkt *p)
 {
 	if (p->qkey != qp->attr.qkey) {
-		roe_stat_inc(qp->dev, ROE_STAT_RX_QKEY_ERR);
+		roe_qp_count(qp, ROE_STAT_RX_QKEY_ERR);
 		return false;
 	}
 	return roe_opcode_len_ok(p->opcode, p->len, qp->mtu) && have_rwqe(qp, p->len);
@@ -298,7 +298,7 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 	struct ib_wc wc = { .opcode = IB_WC_RECV };
 
 	if (!acceptable(qp, &rx->p)) {
-		roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+		roe_qp_count(qp, ROE_STAT_RX_DROP);
 		return;
 	}
 	wc.wr_id = qp->resp.rwqe.wr_id;
@@ -309,7 +309,7 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 	} else {
 		/* lost, but the next one finds the page */
 		if (roe_fault_missed(qp, &qp->resp.fault)) {
-			roe_stat_inc(qp->dev, ROE_STAT_RX_DROP);
+			roe_qp_count(qp, ROE_STAT_RX_DROP);
 			return;
 		}
 		wc.status = IB_WC_LOC_PROT_ERR;

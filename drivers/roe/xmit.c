@@ -42,16 +42,17 @@ static struct roe_refused *contents(struct sk_buff *skb)
 	return (struct roe_refused *)skb->cb;
 }
 
-static void left_out(struct roe_dev *dev, struct roe_refused *refused,
+static void left_out(u64 __percpu *stats, struct roe_refused *refused,
 		     const struct roe_tx_pkt *pkt, unsigned int n)
 {
 	roe_refused_add(refused, pkt, n);
-	roe_stat_add(dev, ROE_STAT_TX_DROP, n);
+	roe_stat_count(stats, ROE_STAT_TX_DROP, n);
 }
 
 /**
  * roe_xmit_build() - turn a burst into skbs
  * @dev: device
+ * @stats: of the QP
  * @path: where to
  * @txb: burst; empty afterwards
  * @skbs: skbs are appended
@@ -60,8 +61,8 @@ static void left_out(struct roe_dev *dev, struct roe_refused *refused,
  * QP lock held, softirqs disabled. Without a route, and from a packet on for which there
  * is no memory, they are left out: for the protocol that is loss.
  */
-void roe_xmit_build(struct roe_dev *dev, struct roe_path *path, struct roe_txb *txb,
-		    struct sk_buff_head *skbs, struct roe_refused *refused)
+void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *path,
+		    struct roe_txb *txb, struct sk_buff_head *skbs, struct roe_refused *refused)
 {
 	struct dst_entry *dst = roe_path_route(dev, path);
 	/* enough for one packet, which most bursts of small messages are */
@@ -71,7 +72,7 @@ void roe_xmit_build(struct roe_dev *dev, struct roe_path *path, struct roe_txb *
 	u32 headroom;
 
 	if (!dst) {
-		left_out(dev, refused, txb->pkt, txb->n);
+		left_out(stats, refused, txb->pkt, txb->n);
 		goto out;
 	}
 	if (txb->n > 1)
@@ -82,7 +83,7 @@ void roe_xmit_build(struct roe_dev *dev, struct roe_path *path, struct roe_txb *
 		skb = roe_frame_build(path, &txb->pkt[i], n, headroom);
 		/* what would come behind it is of no use to the peer */
 		if (!skb) {
-			left_out(dev, refused, &txb->pkt[i], txb->n - i);
+			left_out(stats, refused, &txb->pkt[i], txb->n - i);
 			break;
 		}
 		roe_refused_add(contents(skb), &txb->pkt[i], n);
@@ -108,15 +109,15 @@ static void add(struct roe_refused *sum, const struct roe_refused *part)
 
 /**
  * roe_xmit_send() - hand skbs to IP
- * @dev: device
+ * @stats: of the QP
  * @skbs: from roe_xmit_build(); empty afterwards
  * @refused: packets that IP or a qdisc refused, which never left, are added. Of others
  *	nothing is proven (datapath.md 4.3)
  *
- * No lock held, softirqs disabled: qdisc locks, netfilter and BPF run below
- * (datapath.md 5.3).
+ * No lock held, RCU read-side section, softirqs disabled: qdisc locks, netfilter and
+ * BPF run below (datapath.md 5.3).
  */
-void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_refused *refused)
+void roe_xmit_send(u64 __percpu *stats, struct sk_buff_head *skbs, struct roe_refused *refused)
 {
 	struct roe_refused here = {};
 	struct sk_buff *skb;
@@ -133,7 +134,7 @@ void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_re
 		if (here.responses && (pkts.responses || pkts.acks) && !pkts.requests) {
 			kfree_skb(skb);
 			add(&here, &pkts);
-			roe_stat_add(dev, ROE_STAT_TX_DROP, n);
+			roe_stat_count(stats, ROE_STAT_TX_DROP, n);
 			continue;
 		}
 		/* or IP would take it for options */
@@ -145,10 +146,10 @@ void roe_xmit_send(struct roe_dev *dev, struct sk_buff_head *skbs, struct roe_re
 
 		if (net_xmit_eval(err)) {
 			add(&here, &pkts);
-			roe_stat_add(dev, ROE_STAT_TX_DROP, n);
+			roe_stat_count(stats, ROE_STAT_TX_DROP, n);
 		} else {
-			roe_stat_add(dev, ROE_STAT_TX_PKTS, n);
-			roe_stat_add(dev, ROE_STAT_TX_BYTES, len);
+			roe_stat_count(stats, ROE_STAT_TX_PKTS, n);
+			roe_stat_count(stats, ROE_STAT_TX_BYTES, len);
 		}
 	}
 	/* what was left out by roe_xmit_build() came behind all of these */

@@ -76,4 +76,124 @@ describes()
 check "a device has the description that it is given" describes
 version=$(cat /sys/module/roe/version)
 check "ibstat and ibv_devinfo name the driver and its version" names "$version.0"
+
+# --- counters of some QPs ---
+
+# lqpn PID - a QP of that process
+lqpn()
+{
+	rdma resource show qp link roe0/1 | sed -n "s/.* lqpn \([0-9]*\) .* pid $1 .*/\1/p" |
+		head -n 1
+}
+
+# of_qps WORD - what "rdma statistic qp" says behind it, of the first counter
+of_qps()
+{
+	rdma statistic qp show link roe0/1 | grep -ow "$1 <\?[0-9]*" | head -n 1 | grep -o "[0-9]*$"
+}
+
+# pings PORT - two processes that do not end by themselves; $client is one of them
+pings()
+{
+	local n=100000000
+	background ibv_rc_pingpong -d roe0 -g "$g0" -n $n -p "$1"
+	server=$bg
+	wait_for 10 listening "$1" || return
+	background ibv_rc_pingpong -d roe0 -g "$g0" -n $n -p "$1" 127.0.0.1
+	client=$bg
+	wait_for 10 connected "$client" && wait_for 10 connected "$server"
+}
+
+connected()
+{
+	rdma resource show qp link roe0/1 | grep -q "state RTS.* pid $1 "
+}
+
+# moves WORD - more of it from one moment to a later one
+moves()
+{
+	local before
+	before=$(of_qps "$1") && [ -n "$before" ] && wait_for 10 more_than "$before" "$1"
+}
+
+more_than()
+{
+	local now
+	now=$(of_qps "$2") && [ "$now" -gt "$1" ]
+}
+
+bind()
+{
+	rdma statistic qp bind link roe0/1 lqpn "$(lqpn "$1")" ${2:+cntn "$2"}
+}
+
+unbind()
+{
+	rdma statistic qp unbind link roe0/1 cntn "$2" lqpn "$(lqpn "$1")"
+}
+
+uncounted()
+{
+	[ -z "$(rdma statistic qp show link roe0/1)" ]
+}
+
+two_qps()
+{
+	bind "$server" "$(of_qps cntn)" && moves tx_pkts &&
+		rdma statistic qp show link roe0/1 | grep -qi "lqpn:\? <[0-9]*,[0-9]*>"
+}
+
+# while it sends, so that some of what runs still counts where it did
+binds_often()
+{
+	local i
+	for i in {1..20}; do
+		bind "$client" && unbind "$client" "$(of_qps cntn)" && uncounted || return
+	done
+}
+
+# The sum that the core makes is that which the performance agent makes: nothing twice.
+same_sum()
+{
+	sleep 0.1	# the core keeps what it has read for 10 ms
+	local core agent
+	core=$(cat $counters/tx_pkts)
+	agent=$(cat /sys/class/infiniband/roe0/ports/1/counters/port_xmit_packets)
+	echo "core $core, agent $agent"
+	[ "$core" -gt "$1" ] && [ "$core" = "$agent" ]
+}
+
+ends()
+{
+	kill "$@"
+	wait "$@" 2> /dev/null
+	wait_for 10 uncounted
+}
+
+echo 0 > /sys/class/infiniband/roe0/direct
+sent=$(cat $counters/tx_pkts)
+check "two processes ping each other" pings 19401
+check "a QP is bound to a counter" bind "$client"
+check "which counts what it sends" moves tx_pkts
+check "and what it receives" moves rx_pkts
+refused "a second counter is refused" "rror|nvalid|annot" bind "$client"
+check "another QP is bound to it, too" two_qps
+check "a QP is unbound" unbind "$server" "$(of_qps cntn)"
+check "the counter goes with its last QP, which is destroyed" ends "$client" "$server"
+check "and nothing is counted twice" same_sum "$sent"
+sent=$(cat $counters/tx_pkts)
+check "processes ping again" pings 19402
+check "a QP is bound and unbound all the time" binds_often
+ends "$client" "$server" > /dev/null 2>&1
+check "and nothing is lost or counted twice" same_sum "$sent"
+check "auto mode" rdma statistic qp set link roe0/1 auto type,pid on
+check "processes ping in auto mode" pings 19403
+check "their QPs are bound by themselves" moves tx_pkts
+check "and unbound when they end" ends "$client" "$server"
+check "auto mode ends" rdma statistic qp set link roe0/1 auto off
+echo 1 > /sys/class/infiniband/roe0/direct
+check "processes ping without a network" pings 19404
+check "a QP without a network is bound" bind "$client"
+check "and counts" moves direct_pkts
+check "a device goes while a QP of it is bound" rdma link del roe0
 tap_done
