@@ -408,6 +408,11 @@ listening()
 # shellcheck disable=SC2034 # for who sources this
 cm_patient="env LD_PRELOAD=$BUILD/cm_patient.so"
 
+# qperf's server: see preload/listen_first.c. It waits 5 s for what the client has to say
+# next, as the client does, if it is not told to wait longer.
+# shellcheck disable=SC2034 # for who sources this
+qperf_server="env LD_PRELOAD=$BUILD/listen_first.so qperf -lto 60"
+
 # listening_in NETNS PORT
 listening_in()
 {

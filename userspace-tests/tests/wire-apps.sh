@@ -55,8 +55,8 @@ wire_pair "libfabric verbs;ofi_rxm, rdm" 60 "listening 47592" "$f verbs;ofi_rxm 
 	"$f verbs;ofi_rxm -e rdm $PEER"
 wire_pair "libfabric verbs;ofi_rxd, rdm over UD" 300 "listening 47592" \
 	"$f verbs;ofi_rxd -e rdm -S 65536" "$f verbs;ofi_rxd -e rdm -S 65536 $PEER"
-wire_pair "qperf, CM" 60 "listening 19765" "stay qperf" \
-	"qperf $PEER -t 1 -cm 1 rc_bw rc_lat rc_rdma_read_bw ver_rc_fetch_add"
+wire_pair "qperf, CM" 60 "listening 19765" "stay $qperf_server" \
+	"qperf $PEER -to 60 -t 1 -cm 1 rc_bw rc_lat rc_rdma_read_bw ver_rc_fetch_add"
 wire_pair "Open MPI over UCX, a rank on each" 300 "listening 19900" "stay $TMP/daemon" \
 	"$mpi --host roe-b,roe-a -np 2 mpi_ring 1"
 wire_pair "Open MPI over UCX, two ranks on each" 300 "listening 19900" "stay $TMP/daemon" \
