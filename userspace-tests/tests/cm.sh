@@ -25,20 +25,16 @@ tools()
 		"rstream -s $a -p @P -S 65536 -C 10 -I 2"
 }
 
-member()
-{
-	$in_a ip maddr show dev va | grep -q "$1"
-}
-
-# mcast GROUP ADDRESS-A ADDRESS-B - the sender waits 3 s after its own join
+# mcast GROUP ADDRESS-A ADDRESS-B - the sender waits 3 s after its own join. The netdev is
+# a member before the receiver's QP is, whose library attaches it when it takes the event.
 mcast()
 {
 	local limit=$((30 * SLOW)) s rc
 	# shellcheck disable=SC2086
-	timeout -k 5 $limit $in_a mckey -m "$1" -b "$2" -C 5 > "$TMP/server.out" 2>&1 &
+	timeout -k 5 $limit $in_a stdbuf -oL mckey -m "$1" -b "$2" -C 5 > "$TMP/server.out" 2>&1 &
 	s=$!
 	pids+=("$s")
-	wait_for 30 member "$1"
+	wait_for 30 grep -q "joined dgid" "$TMP/server.out"
 	# shellcheck disable=SC2086
 	timeout -k 5 $limit $in_b mckey -m "$1" -b "$3" -C 5 -s
 	rc=$?
@@ -64,8 +60,11 @@ other_numbers()
 	cmtime -h 2>&1 | grep -q base_qpn && echo "-q 500000"
 }
 
-check "cmtime" cm "stay cmtime -b 10.0.0.1 -p @P -c 10 $(other_numbers)" \
-	"cmtime -s 10.0.0.1 -p @P -c 10"
+# Those also meet by TCP beforehand, where the server listens last and the client asks once.
+others=$(other_numbers)
+[ -z "$others" ] || cm_ready="listening @P"
+check "cmtime" cm "stay cmtime -b 10.0.0.1 -p @P -c 10 $others" "cmtime -s 10.0.0.1 -p @P -c 10"
+cm_ready=
 
 copies()
 {

@@ -463,14 +463,16 @@ more_listeners()
 
 # cm "SERVER" "CLIENT" - programs of the CM, each behind the words of $in_a and $in_b:
 # both must succeed; @P in them is a new port. A server that does not end by itself begins
-# with "stay".
-in_a='' in_b='' port=${port:-7000}
+# with "stay". In $cm_ready is a command, with @P, that tells when the server is ready, if
+# that is not when it listens by the CM.
+in_a='' in_b='' cm_ready='' port=${port:-7000}
 cm()
 {
 	local limit=$((60 * SLOW)) stay=0 server=$1 client=$2 n s rc1 rc2
 	port=$((port + 1))
 	server=${server//@P/$port}
 	client=${client//@P/$port}
+	local cm_ready=${cm_ready//@P/$port}
 	case $server in
 	"stay "*) stay=1 server=${server#stay } ;;
 	esac
@@ -479,7 +481,8 @@ cm()
 	timeout -k 5 $limit $in_a $server > "$TMP/server.out" 2>&1 &
 	s=$!
 	pids+=("$s")
-	wait_for 30 more_listeners "$n"
+	# shellcheck disable=SC2086
+	wait_for 30 ${cm_ready:-more_listeners $n}
 	# shellcheck disable=SC2086
 	timeout -k 5 $limit $in_b $client > "$TMP/client.out" 2>&1
 	rc2=$?

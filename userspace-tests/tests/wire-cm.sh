@@ -12,9 +12,10 @@
 
 own=$ROE_TYPE
 
-member()
+# The netdev is a member before the receiver's QP is, which has joined when mckey says so.
+joined()
 {
-	ip maddr show dev eth0 | grep -q "$1"
+	grep -q "joined dgid" "$TMP/server.out"
 }
 
 for rxe_side in none b a; do
@@ -37,8 +38,8 @@ for rxe_side in none b a; do
 	wire_case "udaddy" 60 "udaddy -b 10.77.0.1 -c 4" "udaddy -s 10.77.0.1 -c 4"
 	wire_case "rstream" 60 "rstream -b 10.77.0.1 -S 65536 -C 10 -I 2" \
 		"rstream -s 10.77.0.1 -S 65536 -C 10 -I 2"
-	[ $rxe_side = b ] && m="$TESTS/mckey_again" n=1 || m=mckey n=5
-	wire_pair "mckey" 120 "member 239.1.1.1" "$m -m 239.1.1.1 -b 10.77.0.1 -C $n" \
+	[ $rxe_side = b ] && m="$TESTS/mckey_again" n=1 || m="stdbuf -oL mckey" n=5
+	wire_pair "mckey" 120 joined "$m -m 239.1.1.1 -b 10.77.0.1 -C $n" \
 		"$m -m 239.1.1.1 -b 10.77.0.2 -C 5 -s"
 	wire_sync "end-$rxe_side"
 	link_del roe0
