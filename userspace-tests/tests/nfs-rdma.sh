@@ -172,7 +172,10 @@ small()
 	for ((i = 0; i < n; i++)); do
 		head -c $((i * 101)) "$TMP/text" | cmp - "$mnt/dir/$name.$i" || return
 	done
-	rm -r "$mnt/dir" && [ ! -e "$export/dir" ]
+	# A file that is still open somewhere is only renamed, until it is closed.
+	wait_for 20 rm -r "$mnt/dir" && [ ! -e "$export/dir" ] && return
+	ls -A "$mnt/dir" "$export/dir"
+	return 1
 }
 
 # all TEXT NETNS ADDRESS OPTIONS
@@ -190,7 +193,6 @@ all()
 # write_on - the same again and again, until told to stop
 write_on()
 {
-	rm -f "$TMP/stop"
 	while [ ! -e "$TMP/stop" ]; do
 		dd if="$TMP/data" of="$mnt/lost" bs=100000 oflag=direct conv=notrunc status=none ||
 			return
@@ -212,6 +214,7 @@ loss()
 	local dev=$1 writer
 
 	head -c 4000000 /dev/urandom > "$TMP/data"
+	rm -f "$TMP/stop"
 	write_on &
 	writer=$!
 	pids+=("$writer")
