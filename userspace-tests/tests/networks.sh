@@ -133,6 +133,17 @@ check "IPv6: traffic class and flow label" \
 	stream roe0 fd00:a::1 roe1 fd00:a::2 5
 unset RT_TCLASS RT_FLOW
 
+# source_ports - of what tcpdump has written so far, how often each
+source_ports()
+{
+	sed -n 's/.*IP 10\.0\.0\.2\.\([0-9]*\) >.*/\1/p' "$TMP/ports" | sort | uniq -c
+}
+
+several_ports()
+{
+	[ "$(source_ports | wc -l)" -ge 3 ]
+}
+
 ports()
 {
 	local i dump
@@ -143,10 +154,12 @@ ports()
 	for i in 1 2 3 4; do
 		stream roe0 10.0.0.1 roe1 10.0.0.2 3 || return
 	done
-	sleep 1
+	# tcpdump takes its packets a second late
+	wait_for 20 several_ports
 	kill $dump
-	sed -n 's/.*IP 10\.0\.0\.2\.\([0-9]*\) >.*/\1/p' "$TMP/ports" | sort | uniq -c
-	[ "$(sed -n 's/.*IP 10\.0\.0\.2\.\([0-9]*\) >.*/\1/p' "$TMP/ports" | sort -u | wc -l)" -ge 3 ]
+	wait $dump
+	source_ports
+	several_ports
 }
 
 check "QPs differ in their UDP source port" ports
