@@ -255,7 +255,7 @@ cut_up()
 	tc -s filter show dev vb parent ffff:
 	tc qdisc del dev vb ingress
 	ip link del vx
-	[ $rc = 0 ] && [ "$wrong" = 0 ] && wait_for 5 not_running "$list"
+	[ $rc = 0 ] && [ "$wrong" = 0 ] && wait_for 20 not_running "$list"
 }
 
 check "lists on a VLAN" on_vlan
