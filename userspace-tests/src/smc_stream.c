@@ -4,6 +4,8 @@
  *
  * usage: smc_stream ueid NAME		let SMC-Rv2 be used between those who call
  *					themselves NAME (capital letters and digits)
+ *	  smc_stream timeouts		how many connections of this namespace went on with
+ *					TCP because the first message by RDMA was late
  *	  smc_stream server PORT	answers one client
  *	  smc_stream client ADDRESS PORT
  *
@@ -22,6 +24,9 @@
 #define AF_SMC	43
 #endif
 
+/* of net/smc/smc_clc.h */
+#define DECL_TIMEOUT_CL	0x02010000
+
 #define MESSAGES	200
 #define LARGEST		70000
 #define BULK		(8 << 20)
@@ -38,11 +43,15 @@ struct request {
 	char text[64];
 };
 
-/* Sends a command with one string, and puts the answer into @buf. Returns -errno or 0. */
+/*
+ * Sends a command with one string, and puts the answer into @buf, which is an acknowledgment
+ * from all but the controller. Returns -errno or 0.
+ */
 static int command(int fd, int type, int cmd, int version, int attr, const char *text, int len)
 {
 	struct request r = {
-		.nl = { .nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK },
+		.nl = { .nlmsg_type = type,
+			.nlmsg_flags = NLM_F_REQUEST | (type == GENL_ID_CTRL ? 0 : NLM_F_ACK) },
 		.genl = { .cmd = cmd, .version = version },
 		.attr = { .nla_type = attr, .nla_len = NLA_HDRLEN + len },
 	};
@@ -55,24 +64,34 @@ static int command(int fd, int type, int cmd, int version, int attr, const char 
 	return nl->nlmsg_type == NLMSG_ERROR ? ((struct nlmsgerr *)NLMSG_DATA(nl))->error : 0;
 }
 
+/* The attribute of a message, of those that begin behind @skip bytes, or NULL. */
+static char *attribute(struct nlmsghdr *nl, int skip, int type)
+{
+	char *p = (char *)NLMSG_DATA(nl) + skip, *end = (char *)nl + nl->nlmsg_len;
+
+	while (p < end) {
+		struct nlattr *a = (void *)p;
+
+		if (a->nla_type == type)
+			return p + NLA_HDRLEN;
+		p += NLA_ALIGN(a->nla_len);
+	}
+	return NULL;
+}
+
 static int family(int fd)
 {
 	const char *name = SMC_GENL_FAMILY_NAME;
 	struct nlmsghdr *nl = (void *)buf;
-	char *p, *end;
+	char *id;
 
 	if (command(fd, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 1, CTRL_ATTR_FAMILY_NAME, name,
 		    strlen(name) + 1))
 		rt_die("no SMC in this kernel");
-	end = buf + nl->nlmsg_len;
-	for (p = (char *)NLMSG_DATA(nl) + GENL_HDRLEN; p < end;) {
-		struct nlattr *a = (void *)p;
-
-		if (a->nla_type == CTRL_ATTR_FAMILY_ID)
-			return *(uint16_t *)(p + NLA_HDRLEN);
-		p += NLA_ALIGN(a->nla_len);
-	}
-	rt_die("generic netlink: no number for SMC");
+	id = attribute(nl, GENL_HDRLEN, CTRL_ATTR_FAMILY_ID);
+	if (!id)
+		rt_die("generic netlink: no number for SMC");
+	return *(uint16_t *)id;
 }
 
 static int add_ueid(const char *name)
@@ -87,6 +106,46 @@ static int add_ueid(const char *name)
 	if (err)
 		rt_die("add user EID: %s", strerror(-err));
 	return 0;
+}
+
+/* Of one reason in the list: how often it was a CONFIRM LINK that did not come in time. */
+static int late(struct nlmsghdr *nl)
+{
+	char *reason = attribute(nl, GENL_HDRLEN + NLA_HDRLEN, SMC_NLA_FBACK_STATS_RSN_CODE);
+	char *count = attribute(nl, GENL_HDRLEN + NLA_HDRLEN, SMC_NLA_FBACK_STATS_RSN_CNT);
+
+	if (!reason || !count || *(uint32_t *)reason != DECL_TIMEOUT_CL)
+		return 0;
+	return *(uint16_t *)count;
+}
+
+static int timeouts(void)
+{
+	struct {
+		struct nlmsghdr nl;
+		struct genlmsghdr genl;
+	} r = {
+		.nl = { .nlmsg_len = sizeof(r), .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
+		.genl = { .cmd = SMC_NETLINK_GET_FBACK_STATS, .version = SMC_GENL_FAMILY_VERSION },
+	};
+	int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC), n, sum = 0;
+	struct nlmsghdr *nl;
+
+	r.nl.nlmsg_type = family(fd);
+	if (send(fd, &r, sizeof(r), 0) < 0)
+		rt_die("ask for fall-backs: %s", strerror(errno));
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0) {
+		for (nl = (void *)buf; NLMSG_OK(nl, n); nl = NLMSG_NEXT(nl, n)) {
+			if (nl->nlmsg_type == NLMSG_DONE) {
+				printf("%d\n", sum);
+				return 0;
+			}
+			if (nl->nlmsg_type == NLMSG_ERROR)
+				rt_die("fall-backs: the kernel does not tell");
+			sum += late(nl);
+		}
+	}
+	rt_die("fall-backs: %s", strerror(errno));
 }
 
 /* --- the stream ------------------------------------------------------------ */
@@ -175,10 +234,12 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "ueid"))
 		return add_ueid(argv[2]);
+	if (argc == 2 && !strcmp(argv[1], "timeouts"))
+		return timeouts();
 	if (argc == 3 && !strcmp(argv[1], "server"))
 		return serve(atoi(argv[2]));
 	if (argc == 4 && !strcmp(argv[1], "client"))
 		return ask(argv[2], atoi(argv[3]));
-	fprintf(stderr, "usage: smc_stream ueid NAME | server PORT | client ADDRESS PORT\n");
+	fprintf(stderr, "usage: smc_stream ueid NAME | timeouts | server PORT | client ADDRESS PORT\n");
 	return 2;
 }

@@ -21,13 +21,38 @@ topo_netns()
 }
 
 # Whoever finds no device goes on with TCP, without a word: look at the device.
-by_rdma()
+once_by_rdma()
 {
 	local before
 	before=$(counter roe0 tx_bytes ra) || return
 	pair_run 60 5000 "ip netns exec rb smc_stream server 5000" \
 		"ip netns exec ra smc_stream client 10.0.0.2 5000" || return
-	[ $(($(counter roe0 tx_bytes ra) - before)) -gt 8000000 ]
+	before=$(($(counter roe0 tx_bytes ra) - before))
+	echo "# by RDMA: $before bytes"
+	[ $before -gt 8000000 ]
+}
+
+# timeouts - connections that had to wait for their first message by RDMA too long
+timeouts()
+{
+	local a b
+	a=$(ip netns exec ra smc_stream timeouts) && b=$(ip netns exec rb smc_stream timeouts) &&
+		echo $((a + b))
+}
+
+# The first message, CONFIRM LINK, has 2 s. If a side says that it fell back for that reason,
+# and for that one only, there is another try.
+by_rdma()
+{
+	local i was now
+	for i in 1 2 3; do
+		was=$(timeouts) || return
+		once_by_rdma && return
+		now=$(timeouts) || return
+		echo "# try $i: fall-backs by a timeout: $((now - was))"
+		[ "$now" -gt "$was" ] || return
+	done
+	return 1
 }
 
 module_or_die
