@@ -102,7 +102,7 @@ topo_netns()
 	ip -n ra link set va mtu 9000 up
 	ip -n rb link set vb mtu 9000 up
 	link_add roe0 va ra && link_add roe1 vb rb || return
-	wait_for 30 ip netns exec ra ping -c 1 -W 5 fd00:a::2
+	reach ra 10.0.0.2 fd00:a::2
 }
 
 topo_or_die topo_netns

@@ -28,7 +28,7 @@ topo()
 	ip addr add fd00:a::1/64 dev va nodad
 	ip -n peer addr add fd00:a::2/64 dev vb nodad
 	ip -n peer link set vb mtu 9000 up
-	link_add roe0 va && wait_gid roe0 10.0.0.1 >/dev/null
+	link_add roe0 va && wait_gid roe0 10.0.0.1 >/dev/null && reach '' 10.0.0.2 fd00:a::2
 }
 
 # mark WHAT [NETNS] - packets with these ECN bits leave with CE. With IPv6 the first two

@@ -24,7 +24,7 @@ topo()
 	ip -n rb addr add fd00:a::2/64 dev vb nodad
 	ip link set va up
 	ip -n rb link set vb up
-	link_add roe0 va && link_add roe1 vb rb
+	link_add roe0 va && link_add roe1 vb rb && reach '' 10.0.0.2 fd00:a::2
 }
 
 # pp SECONDS ADDRESS-A ADDRESS-B [ITERATIONS]

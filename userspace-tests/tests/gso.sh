@@ -32,7 +32,7 @@ topo()
 	ip addr add fd00:a::2/64 dev vb nodad
 	ip -n ra link set va mtu 9000 up
 	ip link set vb mtu 9000 up
-	link_add roe0 va ra
+	link_add roe0 va ra && reach ra 10.0.0.2 fd00:a::2
 }
 
 gso_switch()
@@ -185,7 +185,7 @@ on_vlan()
 	ip addr add 10.7.0.2/24 dev vb.7
 	$in_ra ip link set va.7 up
 	ip link set vb.7 up
-	ga=$(ns_gid ra roe0 10.7.0.1) && gb=$(wait_gid roe1 10.7.0.2) || return
+	ga=$(ns_gid ra roe0 10.7.0.1) && gb=$(wait_gid roe1 10.7.0.2) && reach ra 10.7.0.2 || return
 	# What is not acknowledged in some round trips is sent again, on a host that stands
 	# still for longer as well: as many rounds as it takes until one had little of it.
 	for i in {1..40}; do
@@ -216,6 +216,7 @@ through_us()
 	ip -n rc route add default via 10.1.0.1
 	$in_ra ip route add 10.1.0.0/24 via 10.0.0.2
 	echo 1 > /proc/sys/net/ipv4/ip_forward
+	reach ra 10.1.0.2 || return
 	# each packet alone again, as on a wire
 	ethtool -K vc tx-gso-list off tx-udp-segmentation off
 	$in_ra tc qdisc add dev va root netem delay 2ms loss 3%

@@ -360,6 +360,18 @@ wait_for()
 	done
 }
 
+# reach NETNS ADDRESS... - they answer in that namespace, '' for this one, and both sides know
+# their neighbour then. Where a QP or an AH wants to, the RDMA core asks for it once, and
+# gives it 1 s, which a busy host may not answer in.
+reach()
+{
+	local a
+	for a in "${@:2}"; do
+		# shellcheck disable=SC2086
+		wait_for 20 ${1:+ip netns exec $1} ping -qc 1 -W 5 "$a" || return
+	done
+}
+
 # not_running PROCESS
 not_running()
 {

@@ -27,7 +27,7 @@ topo_netns()
 	ip -n rb addr add fd00:a::2/64 dev vb nodad
 	ip -n ra link set va mtu 9000 up
 	ip -n rb link set vb mtu 9000 up
-	link_add roe0 va ra && link_add roe1 vb rb
+	link_add roe0 va ra && link_add roe1 vb rb && reach ra 10.0.0.2 fd00:a::2
 }
 
 # A driver may leave a new device in the initial namespace: move it then.
@@ -150,6 +150,7 @@ check "shared: and takes its device down" wait_for 20 no_device roe0
 users_end "shared: netdev moved"
 ip -n rc addr add 10.0.0.1/24 dev va
 ip -n rc link set va up
+reach rc 10.0.0.2
 check "shared: a new device where it is now" link_add roe0 va rc
 check "shared: traffic there" pair_run 60 18515 \
 	"ibv_rc_pingpong -d roe0 -g $(ns_gid rc roe0 10.0.0.1) -n 100 -c" \

@@ -28,7 +28,7 @@ topo()
 	ip -n rb addr add fd00:a::2/64 dev vb nodad
 	ip -n ra link set va mtu 4300 up
 	ip -n rb link set vb mtu 4300 up
-	link_add roe0 va ra && link_add roe1 vb rb
+	link_add roe0 va ra && link_add roe1 vb rb && reach ra 10.0.0.2 fd00:a::2
 }
 
 # whose server is in the first namespace, whose client in the second
@@ -175,6 +175,7 @@ ip -n ra addr add fd00:7::1/64 dev va.7 nodad
 ip -n rb addr add fd00:7::2/64 dev vb.7 nodad
 ip -n ra link set va.7 up
 ip -n rb link set vb.7 up
+reach ra 10.7.0.2 fd00:7::2
 check "VLAN: its address is a GID of the device below, with its name" \
 	ns_gid ra roe0 10.7.0.1 va.7
 check "VLAN: tagged packets" captured "vlan 7 and udp port 4791" "vlan 7, p 0.*4791" \
@@ -251,6 +252,7 @@ check "VLAN deleted: its GIDs go" wait_for 10 eval \
 ip -n ra link add link va name mv type macvlan mode bridge
 ip -n ra addr add 10.0.0.11/24 dev mv
 ip -n ra link set mv up
+wait_for 20 ip netns exec ra ping -qc 1 -W 5 -I mv 10.0.0.2
 check "macvlan: its address is a GID of the device below" \
 	stream roe0 10.0.0.11 roe1 10.0.0.2
 ip -n ra link del mv
@@ -350,7 +352,7 @@ bond_and_bridge()
 	ip -n re link set bond0 up
 	ip -n rf link set br0 up
 	link_add roe4 bond0 re && link_add roe5 br0 rf || return
-	wait_for 20 ip netns exec re ping -c 1 -W 1 10.0.0.2
+	reach re 10.0.0.2
 }
 
 # fail_over N - port N of the bridge goes down, the bond sends by the other, N comes back
@@ -389,7 +391,7 @@ vrf()
 	ip -n ra addr replace fd00:a::1/64 dev va nodad
 	ip -n rb addr replace fd00:a::2/64 dev vb nodad
 	ip -n ra addr add 10.0.9.1/32 dev lo
-	wait_for 10 ip -n ra route get 10.0.0.2 vrf red || return
+	wait_for 10 ip -n ra route get 10.0.0.2 vrf red && reach rb 10.0.0.1 fd00:a::1
 }
 
 if vrf; then

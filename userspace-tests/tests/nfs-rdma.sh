@@ -37,8 +37,7 @@ topo_client_netns()
 	make_link roe0 && make_link roe1 || return
 	# On a veth a neighbour answers within the question. The RDMA-CM's address resolution
 	# expects it later, and waits for all of its 5 s.
-	wait_for 20 ip netns exec cl ping -qc 1 -W 5 10.0.0.2 &&
-		wait_for 20 ip netns exec cl ping -qc 1 -W 5 fd00:a::2
+	reach cl 10.0.0.2 fd00:a::2
 }
 
 # make_link DEV

@@ -63,7 +63,7 @@ made()
 	"$@" && ip addr add 10.1.0.1/24 dev x0 && ip link set x0 up &&
 		ip -n peer addr add 10.1.0.2/24 dev x1 && ip -n peer link set x1 up &&
 		link_add roe0 x0 && link_add roe1 x1 peer &&
-		a=$(wait_gid roe0 10.1.0.1) && b=$(ns_gid peer roe1 10.1.0.2)
+		a=$(wait_gid roe0 10.1.0.1) && b=$(ns_gid peer roe1 10.1.0.2) && reach '' 10.1.0.2
 }
 
 # pair PROGRAM SERVER-ARGUMENTS CLIENT-ARGUMENTS

@@ -32,7 +32,8 @@ netdev_in()
 pod()
 {
 	netns_add "$1" && ip -n ra link add link va name "$1" address "02:00:00:00:00:$2" \
-		netns "$1" type macvlan mode bridge && netdev_in "$1" "$1" "10.0.0.$2" "fd00:a::$2"
+		netns "$1" type macvlan mode bridge && netdev_in "$1" "$1" "10.0.0.$2" "fd00:a::$2" &&
+		reach "$1" 10.0.0.2 fd00:a::2
 }
 
 topo_pods()
@@ -47,7 +48,8 @@ topo_pods()
 	link_add roe0 va ra && link_add roe1 vb rb || return
 	netdev_in pv va.7 10.7.0.1 fd00:7::1
 	netdev_in rb vb.7 10.7.0.2 fd00:7::2
-	pod pa 11 && pod pb 12
+	pod pa 11 && pod pb 12 && reach pa 10.0.0.12 fd00:a::12 &&
+		reach ra 10.0.0.2 && reach pv 10.7.0.2 fd00:7::2
 }
 
 # in_ns NETNS DEV ADDRESS COMMAND... - a ping-pong program with its device and GID
@@ -199,6 +201,7 @@ check "traffic again" start_traffic pa 10.0.0.11
 netns_add pc
 check "its netdev moves to another pod" ip -n pa link set pa netns pc
 netdev_in pc pa 10.0.0.11 fd00:a::11
+reach pc 10.0.0.2
 check "which can talk" pingpong ibv_rc_pingpong pc roe0 10.0.0.11 rb roe1 10.0.0.2 -n 200 -c
 check "processes can end" stop_traffic
 check "traffic in that one" start_traffic pc 10.0.0.11
