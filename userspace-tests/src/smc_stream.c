@@ -103,7 +103,7 @@ static int add_ueid(const char *name)
 	snprintf(id, sizeof(id), "%-*s", SMC_MAX_EID_LEN, name);
 	err = command(fd, family(fd), SMC_NETLINK_ADD_UEID, SMC_GENL_FAMILY_VERSION,
 		      SMC_NLA_EID_TABLE_ENTRY, id, sizeof(id));
-	if (err)
+	if (err && err != -EEXIST)
 		rt_die("add user EID: %s", strerror(-err));
 	return 0;
 }
