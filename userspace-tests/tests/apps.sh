@@ -188,11 +188,12 @@ preloaded()
 {
 	local limit=$(($1 * SLOW)) lib s rc
 	lib=$(echo /usr/lib/*/rsocket/librspreload.so)
+	rm -f "$listens"
 	# shellcheck disable=SC2086
-	LD_PRELOAD=$lib timeout -k 5 $limit $3 > "$TMP/server.out" 2>&1 &
+	timeout -k 5 $limit $tells:$lib $3 > "$TMP/server.out" 2>&1 &
 	s=$!
 	pids+=("$s")
-	wait_for 30 eval "rdma resource show cm_id | grep -q 'LISTEN.*:$2\b'"
+	wait_for 30 test -e "$listens"
 	# shellcheck disable=SC2086
 	LD_PRELOAD=$lib timeout -k 5 $limit $4 > "$TMP/client.out" 2>&1
 	rc=$?

@@ -63,8 +63,7 @@ meet_or_die()
 # Somebody listens, on a TCP port or for the CM, or a server has ended already.
 serving()
 {
-	ss -Hltn | grep -q . || rdma resource show cm_id | grep -q 'state LISTEN' ||
-		! kill -0 "${pids[-1]}"
+	ss -Hltn | grep -q . || [ -e "$listens" ] || ! kill -0 "${pids[-1]}"
 }
 
 # served SERVER-PID STAY - a server's end, with its output
@@ -87,8 +86,9 @@ wire_pair()
 	# no time of the server passes while the other machine is not there yet
 	meet_or_die "$text, begin"
 	if [ "$SIDE" = a ]; then
+		rm -f "$listens"
 		# shellcheck disable=SC2086
-		timeout -k 5 $limit $server > "$TMP/server.out" 2>&1 &
+		timeout -k 5 $limit $tells $server > "$TMP/server.out" 2>&1 &
 		pids+=($!)
 		# shellcheck disable=SC2086
 		wait_for 30 $3

@@ -463,15 +463,9 @@ pair_run()
 	return 1
 }
 
-listeners()
-{
-	rdma resource show cm_id 2>/dev/null | grep -c 'state LISTEN'
-}
-
-more_listeners()
-{
-	[ "$(listeners)" -gt "$1" ]
-}
+# In front of a server of the RDMA-CM: $listens is there once it listens
+listens=$TMP/listens
+tells="env CM_LISTENS=$listens LD_PRELOAD=$BUILD/cm_listens.so"
 
 # cm "SERVER" "CLIENT" - programs of the CM, each behind the words of $in_a and $in_b:
 # both must succeed; @P in them is a new port. A server that does not end by itself begins
@@ -480,7 +474,7 @@ more_listeners()
 in_a='' in_b='' cm_ready='' port=${port:-7000}
 cm()
 {
-	local limit=$((60 * SLOW)) stay=0 server=$1 client=$2 n s rc1 rc2
+	local limit=$((60 * SLOW)) stay=0 server=$1 client=$2 s rc1 rc2
 	port=$((port + 1))
 	server=${server//@P/$port}
 	client=${client//@P/$port}
@@ -488,13 +482,13 @@ cm()
 	case $server in
 	"stay "*) stay=1 server=${server#stay } ;;
 	esac
-	n=$(listeners)
+	rm -f "$listens"
 	# shellcheck disable=SC2086
-	timeout -k 5 $limit $in_a $server > "$TMP/server.out" 2>&1 &
+	timeout -k 5 $limit $in_a $tells $server > "$TMP/server.out" 2>&1 &
 	s=$!
 	pids+=("$s")
 	# shellcheck disable=SC2086
-	wait_for 30 ${cm_ready:-more_listeners $n}
+	wait_for 30 ${cm_ready:-test -e $listens}
 	# shellcheck disable=SC2086
 	timeout -k 5 $limit $in_b $client > "$TMP/client.out" 2>&1
 	rc2=$?

@@ -197,42 +197,16 @@ link_local()	# NETNS NETDEV
 	ip -n "$1" -6 -o addr show dev "$2" scope link | sed -n 's,.*inet6 \([^/]*\)/.*,\1,p'
 }
 
-cm_listens()
-{
-	rdma resource show cm_id | grep -q "LISTEN.*:$1\b"
-}
-
-# cm PORT SERVER CLIENT - in ra and rb, both must succeed
-cm()
-{
-	local s rc
-	# shellcheck disable=SC2086
-	timeout -k 5 $((60 * SLOW)) ip netns exec ra $2 > "$TMP/server.out" 2>&1 &
-	s=$!
-	pids+=("$s")
-	wait_for 30 cm_listens "$1"
-	# shellcheck disable=SC2086
-	timeout -k 5 $((60 * SLOW)) ip netns exec rb $3 > "$TMP/client.out" 2>&1
-	rc=$?
-	[ $rc = 0 ] || kill $s
-	wait $s && [ $rc = 0 ] && return
-	tail -n 12 "$TMP/server.out" "$TMP/client.out"
-	return 1
-}
-
 # linked_by NETDEV-A NETDEV-B - RDMA-CM over link-local addresses, RC and UD (which
 # knows one port only)
-rping_port=7100
 linked_by()
 {
-	local a b to r=$TESTS/rping_calm
+	local in_a="ip netns exec ra" in_b="ip netns exec rb" a b to r=$TESTS/rping_calm
 	a=$(link_local ra "$1") b=$(link_local rb "$2")
 	ns_gid ra roe0 "$a" "$1" && ns_gid rb roe1 "$b" "$2" || return
 	to=$a%$2 a=$a%$1 b=$b%$2
-	rping_port=$((rping_port + 1))
-	cm $rping_port "$r -s -a $a -p $rping_port -C 10 -V" \
-		"$r -c -a $to -I $b -p $rping_port -C 10 -V" || return
-	cm 7174 "udaddy -b $a -c 2" "udaddy -s $to -b $b -c 2"
+	cm "$r -s -a $a -p @P -C 10 -V" "$r -c -a $to -I $b -p @P -C 10 -V" || return
+	cm "udaddy -b $a -c 2" "udaddy -s $to -b $b -c 2"
 }
 
 check "VLAN and untagged: the same link-local address" \
