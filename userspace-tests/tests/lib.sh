@@ -247,7 +247,8 @@ topo_veth()
 	ip addr add fd00:a::1/64 dev va nodad
 	ip addr add fd00:b::1/64 dev vb nodad
 	link_add roe0 va && link_add roe1 vb || return
-	wait_gid roe0 10.0.0.1 >/dev/null && wait_gid roe1 10.0.0.2 >/dev/null
+	wait_gid roe0 10.0.0.1 >/dev/null && wait_gid roe1 10.0.0.2 >/dev/null &&
+		wait_for 20 neighbour '' va 10.0.0.2 && wait_for 20 neighbour '' vb 10.0.0.1
 }
 
 topo_or_die()
@@ -370,6 +371,17 @@ reach()
 		# shellcheck disable=SC2086
 		wait_for 20 ${1:+ip netns exec $1} ping -qc 1 -W 5 "$a" || return
 	done
+}
+
+# neighbour NETNS NETDEV ADDRESS - the netdev knows that neighbour, which is another netdev of
+# the same namespace: then the answer to a ping may not come back to who asked
+neighbour()
+{
+	local there=${1:+ip netns exec $1}
+	# shellcheck disable=SC2086
+	$there ping -qc 1 -W 1 -I "$2" "$3"
+	# shellcheck disable=SC2086
+	$there ip neigh show dev "$2" | grep -q "^$3 .*lladdr"
 }
 
 # not_running PROCESS

@@ -290,7 +290,9 @@ two_subnets()
 	ip -n rd link set vd up
 	ip -n rd route add fd00:d::/64 dev vc metric 2000
 	ip -n rd route add fd00:c::/64 dev vd metric 2000
-	link_add roe2 vc rd && link_add roe3 vd rd
+	link_add roe2 vc rd && link_add roe3 vd rd &&
+		wait_for 20 neighbour rd vc 10.2.0.1 && wait_for 20 neighbour rd vd 10.1.0.1 &&
+		wait_for 20 neighbour rd vc fd00:d::1 && wait_for 20 neighbour rd vd fd00:c::1
 }
 
 between_subnets()
