@@ -279,7 +279,7 @@ static struct socket *open_socket(struct net *net, bool v6)
 	if (err == -EADDRINUSE)
 		pr_info("UDP port %u over IPv%u is in use (rdma_rxe?): going on with the netfilter hook alone\n",
 			ROE_UDP_PORT, v6 ? 6 : 4);
-	else if (!v6 || err != -EAFNOSUPPORT)
+	else
 		pr_info("no socket on UDP port %u over IPv%u (error %d): going on with the netfilter hook alone\n",
 			ROE_UDP_PORT, v6 ? 6 : 4, err);
 	return NULL;
@@ -301,7 +301,8 @@ static int open_net(struct net *net, struct roe_net *rn)
 		return err;
 	}
 	rn->sock4 = open_socket(net, false);
-	rn->sock6 = open_socket(net, true);
+	/* or the kernel would look for a module, with RTNL held where a GID is added */
+	rn->sock6 = ipv6_mod_enabled() ? open_socket(net, true) : NULL;
 	return 0;
 }
 
