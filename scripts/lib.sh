@@ -147,6 +147,14 @@ need_machines() {
 	need "${p[@]}"
 }
 
+# copy_build KERNEL FOLDER - the folder that scripts/build makes. Another job may make that
+# anew meanwhile.
+copy_build() {
+	local out
+	out=$("$ROE_TOP/scripts/build" "$1") || return
+	{ flock -s 9 && cp -r "$out" "$2"; } 9>"$ROE_CACHE/lock/build-$1"
+}
+
 # lint_needs - what scripts/lint uses, besides
 lint_needs() {
 	echo linux-source-6.12 perl xz-utils sparse shellcheck gcc-aarch64-linux-gnu rsync pahole
