@@ -29,6 +29,7 @@
 struct roe_net {
 	struct list_head	presences;	/* RCU; net_lock on change */
 	struct socket		*sock4, *sock6;	/* NULL: port taken, or no IPv6 */
+	bool			left;		/* somebody was here; net_lock */
 };
 
 static unsigned int roe_net_id __read_mostly;
@@ -358,6 +359,7 @@ static void vanish(struct roe_presence *p)
 	list_del_rcu(&p->in_net);
 	if (list_empty(&rn->presences))
 		close_net(p->net, rn);
+	rn->left = true;
 	WRITE_ONCE(p->net, NULL);
 }
 
@@ -438,16 +440,15 @@ static int __net_init init_net_data(struct net *net)
  */
 static void __net_exit exit_net(struct net *net)
 {
+	struct roe_net *rn = roe_net(net);
 	struct roe_presence *p, *next;
-	bool any;
 
 	mutex_lock(&net_lock);
-	any = !list_empty(&roe_net(net)->presences);
-	list_for_each_entry_safe(p, next, &roe_net(net)->presences, in_net)
+	list_for_each_entry_safe(p, next, &rn->presences, in_net)
 		vanish(p);
 	mutex_unlock(&net_lock);
-	/* Who sends may have found the namespace just before. */
-	if (any)
+	/* Who sends may have found the namespace just before the last one left. */
+	if (rn->left)
 		synchronize_net();
 }
 

@@ -211,8 +211,13 @@ struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path)
 {
 	struct dst_entry *dst;
 
-	/* A cached route to a group would not notice that this host has joined it. */
-	if (rdma_is_multicast_addr(&path->av.daddr))
+	/*
+	 * A cached route to a group would not notice that this host has joined it. One of
+	 * another namespace would outlive that, and its operations lie in struct net; the
+	 * device's own ends after all QPs and address handles.
+	 */
+	if (rdma_is_multicast_addr(&path->av.daddr) ||
+	    path->av.net_cookie != dev->net->net_cookie)
 		return lookup(dev, &path->av);
 	dst = dst_cache_get(&path->dst);
 	if (dst)

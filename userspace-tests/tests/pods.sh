@@ -133,16 +133,17 @@ cannot()
 traffic=()
 sent=0
 
-# start_traffic NETNS ADDRESS
+# start_traffic NETNS ADDRESS [rc|ud]
 start_traffic()
 {
-	local g h
+	local g h to=10.0.0.2
+	case $2 in *:*) to=fd00:a::2 ;; esac
 	sent=$(counter roe1 tx_pkts rb)
-	g=$(ns_gid "$1" roe0 "$2") && h=$(ns_gid rb roe1 10.0.0.2) || return
-	background ibv_rc_pingpong -d roe0 -g "$g" -n 100000000 > "$TMP/s.out" 2>&1
+	g=$(ns_gid "$1" roe0 "$2") && h=$(ns_gid rb roe1 "$to") || return
+	background "ibv_${3:-rc}_pingpong" -d roe0 -g "$g" -n 100000000 > "$TMP/s.out" 2>&1
 	traffic=("$bg")
 	wait_for 20 listening 18515 || return
-	background ibv_rc_pingpong -d roe1 -g "$h" -n 100000000 127.0.0.1 > "$TMP/c.out" 2>&1
+	background "ibv_${3:-rc}_pingpong" -d roe1 -g "$h" -n 100000000 127.0.0.1 > "$TMP/c.out" 2>&1
 	traffic+=("$bg")
 	wait_for 20 moving
 }
@@ -187,10 +188,12 @@ if ip netns exec ra nft list tables >/dev/null 2>&1; then
 	check "and lets pass again" one_message
 fi
 
-for n in 1 2; do
-	check "traffic of a pod" start_traffic pa 10.0.0.11
+# Who loses a datagram asks for no route any more: what it has of the namespace it keeps
+for a in "10.0.0.11 rc" "fd00:a::11 rc" "fd00:a::11 ud"; do
+	# shellcheck disable=SC2086 # two words
+	check "traffic of a pod, $a" start_traffic pa $a
 	check "pod deleted under traffic" ip netns del pa
-	check "its address is no GID any more" wait_for 30 no_gid 10.0.0.11
+	check "its address is no GID any more" wait_for 30 no_gid "${a% *}"
 	check "the device is there" pingpong ibv_rc_pingpong pb roe0 10.0.0.12 rb roe1 10.0.0.2 -n 200 -c
 	check "processes can end" stop_traffic
 	check "the pod comes back" pod pa 11
