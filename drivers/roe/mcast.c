@@ -295,17 +295,26 @@ static bool lies_above(const struct net_device *ndev, struct net_device *lower)
 	return false;
 }
 
+/* Is @lower @ndev, or a port of it, or of one, but for VRFs: of those it has its own way. */
+static bool port_of(struct net_device *lower, const struct net_device *ndev)
+{
+	for (; lower && !netif_is_l3_master(lower); lower = netdev_master_upper_dev_get_rcu(lower))
+		if (lower == ndev)
+			return true;
+	return false;
+}
+
 /*
  * Does what arrives on @ndev come by way of @lower? That is what it is a VLAN over, or
  * has as a port, or both. Not other netdevs: a macvlan gets its own copy of the same
  * packet, and what arrives in a VRF comes by one of its slaves. There may be thousands of
- * VLANs above @lower, so they are asked only for masters, whose ports they may be.
+ * VLANs above @lower, so they are asked only for a bridge or bond, whose ports they may be.
  */
 static bool comes_by(struct net_device *lower, const struct net_device *ndev)
 {
 	const struct net_device *real = is_vlan_dev(ndev) ? vlan_dev_real_dev(ndev) : ndev;
 
-	if (lower == real)
+	if (port_of(lower, real))
 		return true;
 	return (netif_is_bridge_master(real) || netif_is_lag_master(real)) &&
 	       lies_above(real, lower);
