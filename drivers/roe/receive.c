@@ -318,6 +318,17 @@ static bool like_last(const struct flow *flow, const struct roe_segs *segs,
 	       bth_begin(segs) == flow->like;
 }
 
+/* What comes for a group is the device's business, not that of its first member. */
+static u64 __percpu *stats_of(const struct flow *flow)
+{
+	return flow->qpn == ROE_QPN_MCAST ? flow->qp->dev->stats : roe_qp_stats(flow->qp);
+}
+
+static void count(const struct flow *flow, enum roe_stat stat, u64 n)
+{
+	roe_stat_count(stats_of(flow), stat, n);
+}
+
 /* Prove it into @rx: all that was proven of the one before is true of it, but the ICRC. */
 static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 		       struct roe_rx_pkt *rx)
@@ -328,7 +339,7 @@ static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *b
 
 	map_flat(segs, sizeof(struct roe_bth), rx, &icrc);
 	if (!icrc_ok(flow, &batch->heads, segs, sizeof(struct roe_bth), rx, icrc)) {
-		roe_qp_count(flow->qp, ROE_STAT_RX_ICRC_ERR);
+		count(flow, ROE_STAT_RX_ICRC_ERR, 1);
 		return false;
 	}
 	flow->pkts++;
@@ -345,26 +356,25 @@ static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *b
 static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 		  struct roe_rx_pkt *rx)
 {
-	struct roe_qp *qp = flow->qp;
 	int hdrlen = roe_header_parse(segs->hdr, segs->len, &rx->p);
 	__le32 icrc;
 
 	if (hdrlen < 0) {
-		roe_qp_count(qp, ROE_STAT_RX_MALFORMED);
+		count(flow, ROE_STAT_RX_MALFORMED, 1);
 		return false;
 	}
 	if (!map_payload(segs, hdrlen, batch, rx, &icrc)) {
-		roe_qp_count(qp, ROE_STAT_RX_DROP);
+		count(flow, ROE_STAT_RX_DROP, 1);
 		return false;
 	}
 	if (!icrc_ok(flow, &batch->heads, segs, hdrlen, rx, icrc)) {
-		roe_qp_count(qp, ROE_STAT_RX_ICRC_ERR);
+		count(flow, ROE_STAT_RX_ICRC_ERR, 1);
 		return false;
 	}
 	flow->pkts++;
 	flow->bytes += segs->len;
 	if (!accept(flow, segs, &rx->p)) {
-		roe_qp_count(qp, ROE_STAT_RX_DROP);
+		count(flow, ROE_STAT_RX_DROP, 1);
 		return false;
 	}
 	trim_pad(rx);
@@ -374,12 +384,12 @@ static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 	return true;
 }
 
-static void count(struct flow *flow)
+static void count_proven(struct flow *flow)
 {
 	if (!flow->pkts)
 		return;
-	roe_qp_count_many(flow->qp, ROE_STAT_RX_PKTS, flow->pkts);
-	roe_qp_count_many(flow->qp, ROE_STAT_RX_BYTES, flow->bytes);
+	count(flow, ROE_STAT_RX_PKTS, flow->pkts);
+	count(flow, ROE_STAT_RX_BYTES, flow->bytes);
 	flow->pkts = 0;
 	flow->bytes = 0;
 }
@@ -392,7 +402,7 @@ static void deliver(struct flow *flow, struct batch *batch)
 	batch->n = 0;
 	batch->bounced = false;
 	roe_icrc_end(&flow->run);
-	count(flow);
+	count_proven(flow);
 	if (!n)
 		return;
 	if (flow->qpn != ROE_QPN_MCAST) {
@@ -509,7 +519,7 @@ enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 	taken = take_batch(batch);
 	/* Sent by one member of a group, back before the next had its turn: lost. */
 	if (batch->busy)
-		roe_qp_count(flow.qp, ROE_STAT_RX_DROP);
+		count(&flow, ROE_STAT_RX_DROP, 1);
 	else
 		receive(&flow, &segs, batch);
 	if (taken)
