@@ -95,7 +95,7 @@ u32 roe_device_mtu(const struct roe_dev *dev);
 struct roe_gid {
 	struct hlist_node	node;	/* RCU */
 	struct in6_addr		addr;	/* IPv4: mapped */
-	struct roe_presence	*presence;	/* keeps hooks where its netdev is; NULL: that ends */
+	struct roe_presence	*presence;	/* where its netdev is; NULL: that ends */
 	u64			net_cookie;	/* of that namespace; 0: none */
 	int			ifindex;	/* of the GID's netdev */
 	u16			vlan_id;	/* the same, 0xffff: none */

@@ -111,7 +111,8 @@ int roe_gid_del(const struct ib_gid_attr *attr, void **context)
  *
  * RCU read-side section, in which the result is valid.
  *
- * Return: NULL if not, in the namespace of @ndev; of several the one of @ndev, or else one with the same VLAN tag.
+ * Return: NULL if not, in the namespace of @ndev; of several the one of @ndev, or else one
+ * with the same VLAN tag.
  */
 const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr,
 				   const struct net_device *ndev)

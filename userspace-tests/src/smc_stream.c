@@ -240,6 +240,7 @@ int main(int argc, char **argv)
 		return serve(atoi(argv[2]));
 	if (argc == 4 && !strcmp(argv[1], "client"))
 		return ask(argv[2], atoi(argv[3]));
-	fprintf(stderr, "usage: smc_stream ueid NAME | timeouts | server PORT | client ADDRESS PORT\n");
+	fprintf(stderr,
+		"usage: smc_stream ueid NAME | timeouts | server PORT | client ADDRESS PORT\n");
 	return 2;
 }
