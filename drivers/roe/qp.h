@@ -272,7 +272,7 @@ struct roe_resp {
 	u64	cnp_after;	/* ... again not before this, ns */
 	u64	refused_until;	/* ns: IP had no room; responses wait until then */
 	u64	alone_until;	/* ns: ... or of a train took a part, so there are none */
-	u32	refusals;	/* ... in a row */
+	u32	refusals;	/* ... in a row, of nothing but that */
 	u32	burst;		/* counts bursts of this QP */
 	u8	page_naks;	/* RNR NAKs in a row while the worker was busy */
 	struct roe_fault fault;
@@ -297,7 +297,7 @@ struct roe_qp {
 	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
 	enum ib_qp_type		type;
 	bool			tx_busy, tx_again;
-	bool			crowded;	/* responses filled the last burst: requests are first */
+	bool			crowded;	/* responses filled a burst: requests go first */
 	bool			stopping;	/* RESET or ERR waits for the end of a burst */
 	bool			lent;		/* what the SQ sends is still read: no WQE fails */
 	int			tx_cpu;		/* UC, UD: where sent packets may wait; qp.c */

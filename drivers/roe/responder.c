@@ -1379,9 +1379,11 @@ void roe_responder_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
 			owe_again(resp);
 	}
 	/* nothing ends it: without a route a QP should not be at it all the time */
+	if (refused->answered)
+		resp->refusals = 0;
 	resp->refused_until = ctx->now +
 			      ((u64)ROE_LOCAL_DROP_NS << min(resp->refusals++, 10u));
-	resp->alone_until = ctx->now + ROE_LOCAL_ALONE_NS;
+	resp->alone_until = resp->refused_until + ROE_LOCAL_ALONE_NS;
 	qp->rate.wake = resp->refused_until;
 }
 

@@ -58,8 +58,8 @@ static void left_out(u64 __percpu *stats, struct roe_refused *refused,
  * @skbs: skbs are appended
  * @refused: packets left out are added
  *
- * QP lock held, softirqs disabled. Without a route, and from a packet on for which there
- * is no memory, they are left out: for the protocol that is loss.
+ * QP lock held, softirqs disabled. Packets without a route or memory are left out, of RC
+ * also those behind them: for the protocol that is loss.
  */
 void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *path,
 		    struct roe_txb *txb, struct sk_buff_head *skbs, struct roe_refused *refused)
@@ -81,10 +81,12 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 	for (i = 0; i < txb->n; i += n) {
 		n = roe_frame_fit(&txb->pkt[i], txb->n - i, &limits);
 		skb = roe_frame_build(path, &txb->pkt[i], n, headroom);
-		/* what would come behind it is of no use to the peer */
+		/* of RC what would come behind it is of no use to the peer */
 		if (!skb) {
-			left_out(stats, refused, &txb->pkt[i], txb->n - i);
-			break;
+			if ((txb->pkt[i].p.opcode & ROE_XPORT_MASK) == ROE_XPORT_RC)
+				n = txb->n - i;
+			left_out(stats, refused, &txb->pkt[i], n);
+			continue;
 		}
 		roe_refused_add(contents(skb), &txb->pkt[i], n);
 		skb_dst_set(skb, dst_clone(dst));
@@ -105,6 +107,7 @@ static void add(struct roe_refused *sum, const struct roe_refused *part)
 	sum->requests += part->requests;
 	sum->responses += part->responses;
 	sum->acks += part->acks;
+	sum->answered |= part->answered;
 }
 
 /**
@@ -148,6 +151,7 @@ void roe_xmit_send(u64 __percpu *stats, struct sk_buff_head *skbs, struct roe_re
 			add(&here, &pkts);
 			roe_stat_count(stats, ROE_STAT_TX_DROP, n);
 		} else {
+			here.answered |= pkts.responses || pkts.acks;
 			roe_stat_count(stats, ROE_STAT_TX_PKTS, n);
 			roe_stat_count(stats, ROE_STAT_TX_BYTES, len);
 		}

@@ -138,6 +138,7 @@ struct roe_txb {
  */
 struct roe_refused {
 	unsigned int	requests, responses, acks;
+	bool		answered;		/* some responses or ACKs of the burst left */
 	u32		request, response;	/* PSN of the first of them, if there are any */
 };
 
