@@ -1937,6 +1937,40 @@ static void error_drop_others(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_ACK);
 }
 
+/*
+ * However long it waits, it tries with single packets: trains may be what does not pass. A
+ * queue that took some has room again soon.
+ */
+static void error_drop_alone(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_refused refused = { .responses = 100, .response = PSN0 };
+	struct roe_ctx ctx = {};
+	unsigned int i, n;
+	struct roe_pkt p;
+
+	sim->slot = 100 * SIM_MTU;
+	sim_post(sim, 0, IB_WR_RDMA_READ, 100 * SIM_MTU, SIG);
+	answer_in_vain(sim);
+	while (next_pkt(sim, 0, &p))
+		;
+	for (i = 0; i < 12; i++) {
+		ctx.now = sim->now;
+		roe_responder_local_drop(qp, &ctx, &refused);
+		sim->now = roe_timer_next(qp);
+		sim_timer(sim, 1);
+		sim_emit(sim, 1);
+		for (n = 0; next_pkt(sim, 0, &p); n++)
+			;
+		KUNIT_EXPECT_EQ(test, n, ROE_LOCAL_ALONE_PKTS);
+	}
+	refused.answered = true;
+	ctx.now = sim->now;
+	roe_responder_local_drop(qp, &ctx, &refused);
+	KUNIT_EXPECT_LE(test, roe_timer_next(qp), sim->now + NSEC_PER_MSEC);
+}
+
 /* A QP that fails while its responses wait for room has nothing to be woken up for. */
 static void error_dropped_in_error(struct kunit *test)
 {
@@ -2063,6 +2097,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_ack_local_drop),
 	KUNIT_CASE(error_ack_dropped_too),
 	KUNIT_CASE(error_drop_others),
+	KUNIT_CASE(error_drop_alone),
 	KUNIT_CASE(error_dropped_in_error),
 	{}
 };
