@@ -116,7 +116,8 @@ static void destroy_side(struct sim_side *side)
 		kvfree(qp->sq.slots);
 		roe_rq_exit(&qp->rq);
 		kfree(qp->resp.rsrc);
-		roe_early_exit(&qp->resp);
+		roe_early_exit(&qp->resp.early);
+		roe_early_exit(&qp->req.reorder.early);
 		kfree(qp);
 	}
 	if (side->scq.wc)
@@ -466,7 +467,7 @@ static void digest(struct sim *sim, const struct roe_qp *qp)
 		req->srtt, req->rttvar, req->rtt_psn, req->rtt_start, req->backoff,
 		resp->psn, resp->msn, resp->ack_psn, resp->ack_syndrome, resp->ack_due,
 		resp->fatal, resp->direct, resp->nak_state, resp->in_msg, resp->rwqe_valid,
-		resp->done, resp->done_psn, resp->early_nr, resp->rsrc_pending,
+		resp->done, resp->done_psn, resp->early.nr, resp->rsrc_pending,
 	};
 
 	sim->digest = jhash(state, sizeof(state), sim->digest);
@@ -595,7 +596,7 @@ void sim_receive(struct sim *sim, unsigned int i, const struct roe_rx_pkt *rx)
 	begin(sim, i, &ctx);
 	roe_qp_dispatch(sim->side[i].qp, &ctx, rx);
 	if (sim->forget)
-		roe_early_purge(&sim->side[i].qp->resp);
+		roe_early_purge(&sim->side[i].qp->resp.early);
 	end(sim, i, &ctx);
 }
 
@@ -608,7 +609,7 @@ static void receive_batch(struct sim *sim, unsigned int i, unsigned int n)
 	begin(sim, i, &ctx);
 	dispatch(sim, i, &ctx, &row);
 	if (sim->forget)
-		roe_early_purge(&sim->side[i].qp->resp);
+		roe_early_purge(&sim->side[i].qp->resp.early);
 	end(sim, i, &ctx);
 }
 

@@ -217,6 +217,8 @@ static void set_limits(struct sim *sim)
 	sim->lazy = below(sim, 2);
 	sim->batch = below(sim, 2) ? 0 : SIM_BATCH;
 	sim->forget = !below(sim, 3);
+	for (i = 0; i < 2; i++)
+		sim->side[i].qp->req.reorder.patience = below(sim, 5);
 }
 
 static const char *random_run(struct sim *sim, u64 seed)
@@ -1750,6 +1752,171 @@ static void error_swapped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, reads, 1);
 }
 
+#define LATE_PKTS	8
+
+/* A READ of LATE_PKTS responses is asked for, and they are on the wire: @pkts. */
+static void read_late(struct sim *sim, struct sim_pkt **pkts)
+{
+	sim_post(sim, 0, IB_WR_RDMA_READ, LATE_PKTS * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(sim->test, take_all(sim, pkts, 1), 1);
+	sim_receive(sim, 1, &pkts[0]->rx);
+	sim_put(sim, pkts[0]);
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_EQ(sim->test, take_all(sim, pkts, LATE_PKTS), LATE_PKTS);
+}
+
+static void bring(struct sim *sim, struct sim_pkt *pkt)
+{
+	sim->now += SIM_WIRE_NS / 10;
+	sim_receive(sim, 0, &pkt->rx);
+	sim_put(sim, pkt);
+	sim_emit(sim, 0);
+}
+
+/* What arrives for side 1, which are READ Requests. */
+static unsigned int requests(struct sim *sim)
+{
+	unsigned int n = 0;
+	struct roe_pkt p;
+
+	while (next_pkt(sim, 1, &p))
+		n += p.opcode == ROE_OP_READ_REQ;
+	return n;
+}
+
+static struct sim *with_rtt(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+
+	sim->slot = LATE_PKTS * SIM_MTU;
+	req->srtt = 2 * SIM_WIRE_NS;
+	req->rtt_min = 2 * SIM_WIRE_NS;
+	return sim;
+}
+
+/* A gap that a late response closes: the READ is sent again, but that is remembered. */
+static void error_late_first(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct sim_pkt *pkts[LATE_PKTS];
+	unsigned int i;
+
+	read_late(sim, pkts);
+	swap(pkts[0], pkts[2]);
+	for (i = 0; i < LATE_PKTS; i++)
+		bring(sim, pkts[i]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 1);
+	KUNIT_EXPECT_GT(test, sim->side[0].qp->req.reorder.patience, 0);
+}
+
+/* The next ones cost nothing, the ACK of a WRITE that overtakes a READ neither. */
+static void error_late_kept(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[LATE_PKTS], *ack;
+	unsigned int i;
+
+	req->reorder.patience = 2;
+	read_late(sim, pkts);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 100, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, &ack, 1), 1);
+	sim_receive(sim, 1, &ack->rx);
+	sim_put(sim, ack);
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_EQ(test, take_all(sim, &ack, 1), 1);
+	bring(sim, ack);
+	swap(pkts[0], pkts[2]);
+	swap(pkts[5], pkts[6]);
+	for (i = 0; i < LATE_PKTS; i++)
+		bring(sim, pkts[i]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	KUNIT_EXPECT_EQ(test, req->una, req->psn);
+	KUNIT_EXPECT_EQ(test, req->reorder.until, 0);
+	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, 0);
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
+/*
+ * What is lost after all is read again, with all behind it: the memory may have changed, so
+ * nothing that was kept, or comes from the first time, may follow it.
+ */
+static void error_late_lost(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[LATE_PKTS];
+	unsigned int i;
+
+	req->reorder.patience = 4;
+	read_late(sim, pkts);
+	sim_put(sim, pkts[0]);
+	for (i = 1; i < LATE_PKTS - 1; i++)
+		bring(sim, pkts[i]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, LATE_PKTS - 2);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(sim->side[0].qp), req->reorder.until);
+	sim->now = req->reorder.until;
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, 0);
+	bring(sim, pkts[LATE_PKTS - 1]);
+	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, 0);
+	for (i = 0; i < SIM_REGION; i++)
+		sim->side[1].src[i]++;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+	KUNIT_EXPECT_EQ(test, req->reorder.patience, 4);
+}
+
+/* Where nothing is ever late there is no waiting for it. */
+static void error_late_never(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[LATE_PKTS];
+	unsigned int i, round;
+
+	req->reorder.patience = 4;
+	for (round = 0; round < 20; round++) {
+		read_late(sim, pkts);
+		sim_put(sim, pkts[0]);
+		for (i = 1; i < LATE_PKTS; i++)
+			bring(sim, pkts[i]);
+		sim_run(sim);
+	}
+	KUNIT_EXPECT_EQ(test, req->reorder.patience, 0);
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
+/* A response that was thrown away behind a gap is asked for without the RTO. */
+static void error_late_thrown_away(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[LATE_PKTS];
+	unsigned int i;
+	u64 start;
+
+	read_late(sim, pkts);
+	swap(pkts[0], pkts[1]);
+	bring(sim, pkts[0]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 1);
+	/* in turn, then one that is not, within the round trip of the first */
+	bring(sim, pkts[1]);
+	bring(sim, pkts[3]);
+	for (i = 2; i < LATE_PKTS; i++)
+		if (i != 3)
+			sim_put(sim, pkts[i]);
+	start = sim->now;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_LT(test, sim->now - start, 10 * req->srtt);
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
 static void drop_answers(struct sim *sim, struct roe_refused refused)
 {
 	struct roe_qp *qp = sim->side[1].qp;
@@ -2093,6 +2260,11 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_early_not_ready),
 	KUNIT_CASE(error_crowded),
 	KUNIT_CASE(error_swapped),
+	KUNIT_CASE(error_late_first),
+	KUNIT_CASE(error_late_kept),
+	KUNIT_CASE(error_late_lost),
+	KUNIT_CASE(error_late_never),
+	KUNIT_CASE(error_late_thrown_away),
 	KUNIT_CASE(error_read_local_drop),
 	KUNIT_CASE(error_ack_local_drop),
 	KUNIT_CASE(error_ack_dropped_too),

@@ -265,7 +265,8 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 	qp->resp.rnr_look = 0;
 	qp->resp.rsrc_pending = 0;
 	qp->resp.flush_nr = 0;
-	roe_early_purge(&qp->resp);
+	roe_early_purge(&qp->resp.early);
+	roe_early_purge(&qp->req.reorder.early);
 	roe_complete_flush(qp, ctx);
 }
 

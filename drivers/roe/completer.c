@@ -11,8 +11,10 @@
  *   NAK, other     everything before it is done; that WQE failed
  *
  * A response for a PSN never sent, or acknowledged already, is ignored: the
- * peer cannot complete what it was not asked for.
+ * peer cannot complete what it was not asked for. One whose turn has not come, for a
+ * response before it is missing, is kept or thrown away (reorder.c).
  */
+#include "early.h"
 #include "transport.h"
 
 static struct roe_swqe *oldest(struct roe_qp *qp)
@@ -73,16 +75,15 @@ static bool ack_before(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
 }
 
 /*
- * Once per gap and round trip: what follows in flight would imply the same loss again. Nor
- * is it news if the missing one comes after all, for a network changes the order as well:
- * then those that were thrown away behind it are missing, and are on their way again.
+ * Once per gap and round trip (out_of_turn()): what follows in flight would imply the same
+ * loss again. Nor is it news if the missing one comes after all, for a network changes the
+ * order as well: then those that were thrown away behind it are missing, and are on their
+ * way again.
  */
 static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
-	if (req->rewound || ctx->now < req->implied_until)
-		return;
 	roe_qp_count(qp, ROE_STAT_IMPLIED_NAK);
 	roe_requester_lost(qp);
 	if (!roe_requester_again(qp, ctx))
@@ -100,10 +101,25 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 static void seq_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_qp_count(qp, ROE_STAT_SEQ_NAK_RCVD);
-	if (qp->req.told)
+	if (qp->req.told || roe_reorder_nak(qp, ctx))
 		return;
 	qp->req.told = true;
 	roe_requester_gap(qp, ctx);
+}
+
+/**
+ * roe_completer_overdue() - what was missing may not be late any more
+ * @qp: an RC QP; reorder.until has passed
+ * @ctx: the time; takes notifications
+ */
+void roe_completer_overdue(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	if (qp->req.reorder.nak) {
+		qp->req.told = true;
+		roe_requester_gap(qp, ctx);
+	} else {
+		implied_nak(qp, ctx);
+	}
 }
 
 static void rnr_nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 code)
@@ -160,44 +176,39 @@ static bool ends_oldest(struct roe_qp *qp, const struct roe_pkt *p)
 	       wqe && roe_swqe_is_query(wqe) && roe_psn_diff(p->psn, wqe->last_psn) <= 0;
 }
 
-static void ack(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
+/* False: its turn has not come, as for those below. */
+static bool ack(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	u8 kind = p->syndrome & ROE_AETH_KIND_MASK;
 
 	if (kind == ROE_AETH_RSVD || (p->syndrome & 0x80))
-		return;
+		return true;
 	if (kind == ROE_AETH_ACK) {
 		if (!ack_before(qp, ctx, roe_psn_add(p->psn, 1)))
-			implied_nak(qp, ctx);
-		else
-			roe_requester_probed(qp);
-		return;
+			return false;
+		roe_requester_probed(qp);
+		return true;
 	}
-	if (!ack_before(qp, ctx, p->psn) && !ends_oldest(qp, p)) {
-		implied_nak(qp, ctx);
-		return;
-	}
+	if (!ack_before(qp, ctx, p->psn) && !ends_oldest(qp, p))
+		return false;
 	/* una == psn now, or lies in the same READ: NAKs name what was not executed */
 	if (!oldest(qp))
-		return;
+		return true;
 	if (kind == ROE_AETH_RNR_NAK)
 		rnr_nak(qp, ctx, p->syndrome & ROE_AETH_VALUE_MASK);
 	else
 		nak(qp, ctx, p->syndrome);
+	return true;
 }
 
 /*
- * The WQE that a data response is for: the oldest, once everything before @psn
- * is acknowledged. NULL: lost, late or unasked-for; ignore.
+ * The WQE that a data response is for: the oldest, as everything before @psn is
+ * acknowledged. NULL: late or unasked-for; ignore.
  */
-static struct roe_swqe *data_wqe(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
+static struct roe_swqe *data_wqe(struct roe_qp *qp, u32 psn)
 {
 	struct roe_swqe *wqe;
 
-	if (!ack_before(qp, ctx, psn)) {
-		implied_nak(qp, ctx);
-		return NULL;
-	}
 	wqe = oldest(qp);
 	if (!wqe || wqe->state != ROE_SWQE_ACTIVE || qp->req.una != psn)
 		return NULL;
@@ -227,7 +238,7 @@ static enum ib_wc_status check_read(const struct roe_qp *qp, const struct roe_sw
 
 static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
-	struct roe_swqe *wqe = data_wqe(qp, ctx, rx->p.psn);
+	struct roe_swqe *wqe = data_wqe(qp, rx->p.psn);
 	enum ib_wc_status status;
 	u32 off;
 
@@ -274,7 +285,7 @@ bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 	u32 len;
 	u64 va;
 
-	if (req->paging || req->una != p->psn || !wqe || wqe->state != ROE_SWQE_ACTIVE ||
+	if (req->paging || req->reorder.early.nr || req->una != p->psn || !wqe || wqe->state != ROE_SWQE_ACTIVE ||
 	    wqe->opcode != IB_WR_RDMA_READ)
 		return false;
 	/* neither the last one nor what was never asked for */
@@ -294,7 +305,7 @@ bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 
 static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
-	struct roe_swqe *wqe = data_wqe(qp, ctx, rx->p.psn);
+	struct roe_swqe *wqe = data_wqe(qp, rx->p.psn);
 	u64 orig = rx->p.compare;
 	struct kvec vec = { .iov_base = &orig, .iov_len = sizeof(orig) };
 
@@ -315,6 +326,61 @@ static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct
 	roe_requester_progress(qp, ctx);
 }
 
+/* A response that may be news. False: its turn has not come. */
+static bool receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
+{
+	u8 opcode = rx->p.opcode & ROE_OP_MASK;
+
+	if (opcode == ROE_OP_ACK)
+		return ack(qp, ctx, &rx->p);
+	if (!ack_before(qp, ctx, rx->p.psn))
+		return false;
+	if (opcode == ROE_OP_ATOMIC_ACK)
+		atomic_response(qp, ctx, rx);
+	else
+		read_response(qp, ctx, rx);
+	return true;
+}
+
+static bool receives(const struct roe_qp *qp)
+{
+	return !qp->req.paging && (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD);
+}
+
+/* What is behind a response that is missing. */
+static void out_of_turn(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
+{
+	struct roe_req *req = &qp->req;
+
+	if (roe_reorder_keep(qp, ctx, rx))
+		return;
+	/* was sent again, too, or will be with una */
+	if (req->rewound || roe_reorder_drop(req, ctx))
+		return;
+	implied_nak(qp, ctx);
+}
+
+/* una has moved: those that were kept until it did so. */
+static void receive_kept(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+	struct roe_early_set *set = &req->reorder.early;
+	const struct roe_rx_pkt *rx;
+	struct roe_early *early;
+	u32 una = req->una;
+
+	while (receives(qp) && (early = roe_early_take_first(set, una, &rx))) {
+		if (!receive(qp, ctx, rx)) {
+			roe_early_put_back(set, early);
+			break;
+		}
+		roe_early_free(early);
+		roe_early_skip(set, una, (req->una - una) & ROE_PSN_MASK);
+		una = req->una;
+	}
+	roe_reorder_kept(qp, ctx);
+}
+
 /**
  * roe_completer_receive() - one response
  * @qp: the requester
@@ -325,23 +391,20 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *rx)
 {
 	struct roe_req *req = &qp->req;
+	u32 una = req->una;
+	bool done;
 
-	if (req->paging || (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD))
+	if (!receives(qp))
 		return;
-	if (roe_psn_diff(rx->p.psn, req->una) < 0 ||
-	    roe_psn_diff(rx->p.psn, req->max_psn) >= 0)
+	if (roe_psn_diff(rx->p.psn, una) < 0 || roe_psn_diff(rx->p.psn, req->max_psn) >= 0)
 		return;
-	switch (rx->p.opcode & ROE_OP_MASK) {
-	case ROE_OP_ACK:
-		ack(qp, ctx, &rx->p);
-		break;
-	case ROE_OP_ATOMIC_ACK:
-		atomic_response(qp, ctx, rx);
-		break;
-	default:
-		read_response(qp, ctx, rx);
-		break;
-	}
+	done = receive(qp, ctx, rx);
+	if (req->reorder.early.nr)
+		roe_early_skip(&req->reorder.early, una, (req->una - una) & ROE_PSN_MASK);
+	if (!done)
+		out_of_turn(qp, ctx, rx);
+	if (req->reorder.early.nr && req->una != una)
+		receive_kept(qp, ctx);
 }
 
 ROE_EXPORT_FOR_TEST(roe_completer_receive);

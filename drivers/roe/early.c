@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Requests that came before their turn. Behind a gap the responder keeps what is
+ * Packets that came before their turn. Behind a gap the responder keeps what is
  * in sight, sends its NAK 0x60 as ever, and executes the kept requests strictly in
  * PSN order once the gap has closed: a loss costs the peer the packets that were
  * lost and not all that were in flight, and a network that changes the order costs
- * nothing at all. Nothing differs on the wire, so any peer may profit.
+ * nothing at all. Nothing differs on the wire, so any peer may profit. The requester
+ * keeps responses likewise where the network changes their order (reorder.c).
  *
  * What is kept is proven (ICRC), but not checked: wire.md 4.3 has its turn when
  * the packet has. Memory is bounded per QP and for all QPs together, as anyone who
@@ -29,16 +30,9 @@ struct roe_early {
 
 static atomic_long_t held;
 
-static struct roe_early **slot(struct roe_resp *resp, u32 psn)
+static struct roe_early **slot(const struct roe_early_set *set, u32 psn)
 {
-	return &resp->early[psn & (SLOTS - 1)];
-}
-
-static void drop(struct roe_resp *resp, struct roe_early **at)
-{
-	roe_early_free(*at);
-	*at = NULL;
-	resp->early_nr--;
+	return &set->slots[psn & (SLOTS - 1)];
 }
 
 static struct roe_early *copy(const struct roe_rx_pkt *rx)
@@ -68,57 +62,94 @@ none:
 }
 
 /**
- * roe_early_keep() - a request from behind a gap
- * @qp: RC; qp->lock held
- * @rx: proven packet, any opcode; its PSN is after the ePSN
+ * roe_early_keep() - a packet from behind a gap
+ * @set: qp->lock of its QP held
+ * @next: PSN whose turn it is
+ * @rx: proven packet, any opcode; its PSN is @next or after it
+ * @mtu: bytes that it may have
  *
  * Without room or memory nothing happens: for the protocol that is loss.
+ *
+ * Return: true if a packet with this PSN is kept now.
  */
-void roe_early_keep(struct roe_qp *qp, const struct roe_rx_pkt *rx)
+bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt *rx, u32 mtu)
 {
-	struct roe_resp *resp = &qp->resp;
 	struct roe_early **at;
 
-	if (roe_psn_diff(rx->p.psn, resp->psn) >= SLOTS || rx->p.len > qp->mtu)
-		return;
-	if (!resp->early)
-		resp->early = kcalloc(SLOTS, sizeof(*resp->early), GFP_ATOMIC | __GFP_NOWARN);
-	if (!resp->early)
-		return;
-	at = slot(resp, rx->p.psn);
+	if (roe_psn_diff(rx->p.psn, next) >= SLOTS || rx->p.len > mtu)
+		return false;
+	if (!set->slots)
+		set->slots = kcalloc(SLOTS, sizeof(*set->slots), GFP_ATOMIC | __GFP_NOWARN);
+	if (!set->slots)
+		return false;
+	at = slot(set, rx->p.psn);
 	if (*at)
-		return;
+		return true;
 	*at = copy(rx);
-	if (*at)
-		resp->early_nr++;
+	if (!*at)
+		return false;
+	set->nr++;
+	return true;
 }
 
 ROE_EXPORT_FOR_TEST(roe_early_keep);
 
 /**
- * roe_early_take() - the kept request whose turn it is
- * @resp: qp->lock held
+ * roe_early_take() - the kept packet whose turn it is
+ * @set: qp->lock held
+ * @psn: of that one
  * @rx: where it is
  *
- * Return: to be given to roe_early_free(); NULL: the one at the ePSN is not there.
+ * Return: to be given to roe_early_free(); NULL: it is not there.
  */
-struct roe_early *roe_early_take(struct roe_resp *resp, const struct roe_rx_pkt **rx)
+struct roe_early *roe_early_take(struct roe_early_set *set, u32 psn,
+				 const struct roe_rx_pkt **rx)
 {
 	struct roe_early **at, *early;
 
-	if (!resp->early_nr)
+	if (!set->nr)
 		return NULL;
-	at = slot(resp, resp->psn);
+	at = slot(set, psn);
 	early = *at;
 	if (!early)
 		return NULL;
 	*at = NULL;
-	resp->early_nr--;
+	set->nr--;
 	*rx = &early->rx;
 	return early;
 }
 
 ROE_EXPORT_FOR_TEST(roe_early_take);
+
+/**
+ * roe_early_take_first() - the kept packet that comes first
+ * @set: qp->lock held; nothing from before @next is in it
+ * @next: PSN from which on it is looked for
+ * @rx: where it is
+ *
+ * Return: as roe_early_take(); may be given back.
+ */
+struct roe_early *roe_early_take_first(struct roe_early_set *set, u32 next,
+				       const struct roe_rx_pkt **rx)
+{
+	struct roe_early *early = NULL;
+	u32 i;
+
+	for (i = 0; set->nr && i < SLOTS && !early; i++)
+		early = roe_early_take(set, next + i, rx);
+	return early;
+}
+
+/**
+ * roe_early_put_back() - it is not its turn yet
+ * @set: from which it was taken; nothing was kept since
+ * @early: taken
+ */
+void roe_early_put_back(struct roe_early_set *set, struct roe_early *early)
+{
+	*slot(set, early->rx.p.psn) = early;
+	set->nr++;
+}
 
 void roe_early_free(struct roe_early *early)
 {
@@ -129,22 +160,25 @@ void roe_early_free(struct roe_early *early)
 ROE_EXPORT_FOR_TEST(roe_early_free);
 
 /**
- * roe_early_skip() - the ePSN moves over PSNs that no request of the peer has
- * @resp: qp->lock held; ePSN not moved yet
- * @npsn: how far it moves
+ * roe_early_skip() - the turn of some PSNs is over
+ * @set: qp->lock held
+ * @psn: first of them
+ * @npsn: how many
  *
- * The responses to a READ have them: a request kept there was nonsense, and would
- * be taken for one that is 2^23 packets ahead.
+ * What is kept there is of no use, and would be taken for a packet of a later round of the
+ * slots: for a request that the peer cannot have sent, as the PSN is that of a READ
+ * response, or a response to what was acknowledged otherwise.
  */
-void roe_early_skip(struct roe_resp *resp, u32 npsn)
+void roe_early_skip(struct roe_early_set *set, u32 psn, u32 npsn)
 {
+	const struct roe_rx_pkt *rx;
+	struct roe_early *early;
 	u32 i;
 
-	for (i = 0; resp->early_nr && i < min_t(u32, npsn, SLOTS); i++) {
-		struct roe_early **at = slot(resp, resp->psn + i);
-
-		if (*at)
-			drop(resp, at);
+	for (i = 0; set->nr && i < min_t(u32, npsn, SLOTS); i++) {
+		early = roe_early_take(set, psn + i, &rx);
+		if (early)
+			roe_early_free(early);
 	}
 }
 
@@ -152,24 +186,24 @@ ROE_EXPORT_FOR_TEST(roe_early_skip);
 
 /**
  * roe_early_purge() - forget all of them
- * @resp: qp->lock held; on the way to RTR, RESET and ERR
+ * @set: qp->lock held
  */
-void roe_early_purge(struct roe_resp *resp)
+void roe_early_purge(struct roe_early_set *set)
 {
-	roe_early_skip(resp, SLOTS);
+	roe_early_skip(set, 0, SLOTS);
 }
 
 ROE_EXPORT_FOR_TEST(roe_early_purge);
 
 /**
  * roe_early_exit() - forget all of them and the room for them
- * @resp: of a QP that nobody uses any more
+ * @set: of a QP that nobody uses any more
  */
-void roe_early_exit(struct roe_resp *resp)
+void roe_early_exit(struct roe_early_set *set)
 {
-	roe_early_purge(resp);
-	kfree(resp->early);
-	resp->early = NULL;
+	roe_early_purge(set);
+	kfree(set->slots);
+	set->slots = NULL;
 }
 
 ROE_EXPORT_FOR_TEST(roe_early_exit);

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Requests that came before their turn: see early.c. */
+/* Packets that came before their turn: see early.c. */
 #ifndef ROE_EARLY_H
 #define ROE_EARLY_H
 
 #include "transport.h"
 
-void roe_early_keep(struct roe_qp *qp, const struct roe_rx_pkt *rx);
-struct roe_early *roe_early_take(struct roe_resp *resp, const struct roe_rx_pkt **rx);
+bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt *rx, u32 mtu);
+struct roe_early *roe_early_take(struct roe_early_set *set, u32 psn,
+				 const struct roe_rx_pkt **rx);
+struct roe_early *roe_early_take_first(struct roe_early_set *set, u32 next,
+				       const struct roe_rx_pkt **rx);
+void roe_early_put_back(struct roe_early_set *set, struct roe_early *early);
 void roe_early_free(struct roe_early *early);
-void roe_early_skip(struct roe_resp *resp, u32 npsn);
-void roe_early_purge(struct roe_resp *resp);
-void roe_early_exit(struct roe_resp *resp);
+void roe_early_skip(struct roe_early_set *set, u32 psn, u32 npsn);
+void roe_early_purge(struct roe_early_set *set);
+void roe_early_exit(struct roe_early_set *set);
 
 #endif /* ROE_EARLY_H */

@@ -883,7 +883,8 @@ static void free_queues(struct roe_qp *qp)
 	kvfree(qp->sq.slots);
 	roe_rq_exit(&qp->rq);
 	kfree(qp->resp.rsrc);
-	roe_early_exit(&qp->resp);
+	roe_early_exit(&qp->resp.early);
+	roe_early_exit(&qp->req.reorder.early);
 }
 
 static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)

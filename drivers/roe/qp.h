@@ -133,6 +133,25 @@ static inline bool roe_sq_full(const struct roe_sq *sq)
 	return sq->prod - smp_load_acquire(&sq->cons) > sq->max_wr;
 }
 
+/* Packets that came before their turn (early.c). Under qp->lock. */
+struct roe_early_set {
+	struct roe_early **slots;	/* by PSN; NULL: none yet */
+	u32	nr;
+};
+
+/* Is what is missing lost, or only late (reorder.c)? Under qp->lock. */
+struct roe_reorder {
+	u64	until;		/* ns: it may come until then; 0: nothing is waited for */
+	u64	asked;		/* ns: una was sent again then, as it seemed lost; 0: it was not */
+	u32	once_psn;	/* from here on every PSN was sent once */
+	u8	patience;	/* how long it may be late, quarters of srtt; 0: this way is in order */
+	u8	losses;		/* gaps in a row that nothing late has closed */
+	bool	own;		/* it was thrown away here: no news of the network */
+	bool	nak;		/* the peer has told that it is missing */
+	bool	dropped;	/* a response from behind una that nobody has asked for again */
+	struct roe_early_set early;	/* responses from behind it */
+};
+
 /* Requester (s_): under qp->lock. */
 struct roe_req {
 	u32	psn;		/* first PSN not given to a WQE yet */
@@ -170,11 +189,13 @@ struct roe_req {
 	u64	rnr_deadline;	/* ns, 0: none; without rnr_wait: no memory before */
 	u32	backoff;	/* shift of early_deadline */
 	u32	srtt, rttvar;	/* ns */
+	u32	rtt_min;	/* ns, since it was connected; 0: no sample yet */
 	u32	rtt_psn;	/* sample: time from sending this PSN ... */
 	u64	rtt_start;	/* ... at, ns; 0: none running */
 	u32	reread_psn;	/* another: a READ was sent again from here, in its middle ... */
 	u64	reread_at;	/* ... at, ns; 0: none running */
 	struct roe_fault fault;
+	struct roe_reorder reorder;
 };
 
 /*
@@ -279,8 +300,7 @@ struct roe_resp {
 	struct roe_rsrc	*rsrc;
 	struct roe_rwqe	rwqe;	/* current one, copied */
 	struct roe_flush flush[ROE_FLUSHES];	/* in no order */
-	struct roe_early **early;	/* came before their turn, by PSN; NULL: none yet */
-	u32	early_nr;
+	struct roe_early_set early;	/* requests from behind a gap */
 };
 
 /* Something is owed to the peer and may leave. */

@@ -102,6 +102,7 @@ void roe_requester_rewind(struct roe_qp *qp)
 	qp->req.rtt_start = 0;
 	qp->req.probe = 0;
 	qp->req.drop_deadline = 0;
+	roe_reorder_again(&qp->req);
 }
 
 /**
@@ -208,9 +209,11 @@ bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
  */
 bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx)
 {
-	if (!qp->req.early || !qp->req.ack_deadline)
-		return roe_requester_retry(qp, ctx);
-	roe_requester_rewind(qp);
+	if (qp->req.early && qp->req.ack_deadline)
+		roe_requester_rewind(qp);
+	else if (!roe_requester_retry(qp, ctx))
+		return false;
+	qp->req.reorder.asked = ctx->now;
 	return true;
 }
 
@@ -353,11 +356,15 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->probe = 0;
 		req->probe_misses = 0;
 	}
-	/* or they would be ahead of una again 2^23 packets after the last READ, the last gap */
+	/* or they would be ahead of una again 2^23 packets after the last READ, gap, rewind */
 	if (roe_psn_diff(req->una, req->win_psn) > 0)
 		req->win_psn = req->una;
 	if (roe_psn_diff(req->una, req->recover) > 0)
 		req->recover = req->una;
+	if (roe_psn_diff(req->una, req->reorder.once_psn) > 0)
+		req->reorder.once_psn = req->una;
+	if (req->reorder.asked || req->reorder.until)
+		roe_reorder_progress(req, ctx);
 	roe_timer_sample(qp, ctx->now, req->una);
 	/* answered by what had left before: a response of that PSN would be one 2^24 later */
 	if (req->reread_at && roe_psn_diff(req->una, req->reread_psn) > 0)
@@ -444,6 +451,7 @@ void roe_requester_resend(struct roe_qp *qp)
 	const struct roe_swqe *wqe = head(qp);
 
 	trace_roe_retransmit(qp);
+	roe_reorder_forget(req);
 	req->drop_deadline = 0;
 	if (roe_psn_diff(req->rtt_psn, req->drop_psn) >= 0)
 		req->rtt_start = 0;
@@ -468,8 +476,10 @@ void roe_requester_resend(struct roe_qp *qp)
 void roe_requester_reset(struct roe_qp *qp, u32 psn)
 {
 	struct roe_req *req = &qp->req;
+	struct roe_reorder reorder = roe_reorder_reset(req, psn);
 
 	memset(req, 0, sizeof(*req));
+	req->reorder = reorder;
 	req->psn = psn;
 	req->max_psn = psn;
 	req->una = psn;

@@ -517,7 +517,7 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 	u32 npsn = flags & ROE_F_READ ? roe_psn_count(p->dmalen, qp->mtu) : 1;
 
 	count(qp, flags);
-	roe_early_skip(resp, npsn);
+	roe_early_skip(&resp->early, resp->psn, npsn);
 	resp->psn = roe_psn_add(resp->psn, npsn);
 	resp->nak_state = 0;
 	if (flags & (ROE_F_SEND | ROE_F_WRITE)) {
@@ -699,18 +699,19 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 	struct roe_early *early;
 
 	expected(qp, ctx, rx);
-	while (!resp->fatal && !resp->nak_state && (early = roe_early_take(resp, &rx))) {
+	while (!resp->fatal && !resp->nak_state &&
+	       (early = roe_early_take(&resp->early, resp->psn, &rx))) {
 		if (ready(qp, rx)) {
 			closed = true;
 			expected(qp, ctx, rx);
 		} else {
-			roe_early_purge(resp);
+			roe_early_purge(&resp->early);
 		}
 		roe_early_free(early);
 	}
 	if (resp->fatal || resp->nak_state)
 		return;
-	if (resp->early_nr && (tell || closed))
+	if (resp->early.nr && (tell || closed))
 		owe_nak(resp, ROE_NAK_PSN_SEQ);
 	else if (closed && !resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
 		owe_again(resp);
@@ -923,7 +924,7 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 		}
 		/* what follows an RNR NAK comes again in any case (wire.md 4.2) */
 		if (resp->nak_state == ROE_NAK_PSN_SEQ)
-			roe_early_keep(qp, rx);
+			roe_early_keep(&resp->early, resp->psn, rx, qp->mtu);
 	}
 }
 
@@ -954,7 +955,7 @@ static bool row_expected(const struct roe_qp *qp, u32 flags, u32 psn)
 {
 	const struct roe_resp *resp = &qp->resp;
 
-	return resp->psn == psn && !resp->fatal && !resp->nak_state && !resp->early_nr &&
+	return resp->psn == psn && !resp->fatal && !resp->nak_state && !resp->early.nr &&
 	       resp->in_msg == (flags & (ROE_F_SEND | ROE_F_WRITE)) &&
 	       (!(flags & ROE_F_WRITE) || qp->access & IB_ACCESS_REMOTE_WRITE);
 }
@@ -1400,7 +1401,7 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn)
 	struct roe_rsrc *rsrc = resp->rsrc;
 	u32 nr = resp->rsrc_nr;
 
-	roe_early_purge(resp);
+	roe_early_purge(&resp->early);
 	memset(resp, 0, offsetof(struct roe_resp, rwqe));
 	roe_echo_reset(qp);
 	resp->psn = psn;

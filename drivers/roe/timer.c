@@ -14,6 +14,8 @@
  * - drop_deadline: the queue of this host that refused packets may have room again. Nothing
  *   is known about the way then, so neither the RTO nor a retry has to do with it.
  *
+ * - reorder.until: what is missing may only be late until then (reorder.c).
+ *
  * - hold.until: messages wait for company no longer (hold.c).
  *
  * And of a responder: echo.until, an ACK waits for the answer of the process no longer
@@ -104,19 +106,22 @@ void roe_timer_disarm(struct roe_qp *qp)
 	qp->req.ack_deadline = 0;
 	qp->req.early_deadline = 0;
 	qp->req.drop_deadline = 0;
+	qp->req.reorder.until = 0;
 }
 
 ROE_EXPORT_FOR_TEST(roe_timer_disarm);
 
 static void take_sample(struct roe_req *req, u64 span)
 {
-	u32 rtt = min_t(u64, span, NSEC_PER_SEC), err;
+	/* of 0 nothing would be known */
+	u32 rtt = clamp_t(u64, span, 1, NSEC_PER_SEC), err;
 
 	/*
 	 * Only now: what was sent twice cannot be timed, and on a way that takes longer
 	 * than the RTO everything would be sent twice for ever (RFC 6298, 5.7 and Karn).
 	 */
 	req->backoff = 0;
+	req->rtt_min = min_not_zero(req->rtt_min, rtt);
 	if (!req->srtt) {
 		req->srtt = rtt;
 		req->rttvar = rtt / 2;
@@ -197,6 +202,8 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = req->early_deadline;
 	if (req->drop_deadline && (!next || req->drop_deadline < next))
 		next = req->drop_deadline;
+	if (req->reorder.until && (!next || req->reorder.until < next))
+		next = req->reorder.until;
 	if (qp->resp.echo.until && (!next || qp->resp.echo.until < next))
 		next = qp->resp.echo.until;
 	if (qp->hold.until && (!next || qp->hold.until < next))
@@ -310,6 +317,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		drop_expired(qp, ctx);
 	else if (req->early_deadline && ctx->now >= req->early_deadline)
 		early_expired(qp, ctx);
+	else if (req->reorder.until && ctx->now >= req->reorder.until)
+		roe_completer_overdue(qp, ctx);
 }
 
 ROE_EXPORT_FOR_TEST(roe_timer_run);

@@ -103,6 +103,8 @@ TRACE_EVENT(roe_retransmit,
 		__field(u32, una)
 		__field(u32, sent)
 		__field(u32, window)
+		__field(u32, rtt)
+		__field(u8, patience)
 		__field(u8, retry_left)
 	),
 	TP_fast_assign(
@@ -110,11 +112,13 @@ TRACE_EVENT(roe_retransmit,
 		__entry->una = qp->req.una;
 		__entry->sent = qp->req.max_psn;
 		__entry->window = qp->req.cwnd;
+		__entry->rtt = qp->req.srtt;
+		__entry->patience = qp->req.reorder.patience;
 		__entry->retry_left = qp->req.retry_cnt;
 	),
-	TP_printk("qp %u from psn %u, sent up to %u, window %u, retries left %u",
-		  __entry->qpn, __entry->una, __entry->sent, __entry->window,
-		  __entry->retry_left)
+	TP_printk("qp %u from psn %u, sent up to %u, window %u, rtt %u ns, patience %u/4, retries left %u",
+		  __entry->qpn, __entry->una, __entry->sent, __entry->window, __entry->rtt,
+		  __entry->patience, __entry->retry_left)
 );
 
 TRACE_EVENT(roe_completion,

@@ -81,8 +81,19 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn);
 /* completer.c: what the responses of the peer mean */
 void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *pkt);
-
 bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
+void roe_completer_overdue(struct roe_qp *qp, struct roe_ctx *ctx);
+
+/* reorder.c: lost, or only late? */
+bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx);
+bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
+		      const struct roe_rx_pkt *rx);
+bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx);
+void roe_reorder_kept(struct roe_qp *qp, const struct roe_ctx *ctx);
+void roe_reorder_forget(struct roe_req *req);
+void roe_reorder_again(struct roe_req *req);
+void roe_reorder_progress(struct roe_req *req, const struct roe_ctx *ctx);
+struct roe_reorder roe_reorder_reset(struct roe_req *req, u32 psn);
 
 /* responder.c: requests of the peer to memory and answers */
 void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,

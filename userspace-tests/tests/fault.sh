@@ -214,6 +214,22 @@ reads_through_queue()
 	[ $rc = 0 ] && [ $asked -lt 60 ]
 }
 
+# The peer reads 32 MiB over a way that changes the order of all packets: it learns to wait
+# for the late ones.
+reads_overtake()
+{
+	local p=$((port + 51)) asked rc
+	tc qdisc replace dev va root netem delay 500us 300us limit 10000 || return
+	asked=$(counter roe0 duplicate_request)
+	pair_run 60 $p "ib_read_bw -F -p $p -d roe0 -x $a4 -s 65536 -n 512" \
+		"$in_peer ib_read_bw -F -p $p -d roe1 -x $b4 -s 65536 -n 512 10.9.0.1"
+	rc=$?
+	asked=$(($(counter roe0 duplicate_request) - asked))
+	tc qdisc del dev va root
+	echo "# of 512 READs $asked were asked for again"
+	[ $rc = 0 ] && [ $asked -lt 256 ]
+}
+
 # ends COMMAND... - whatever dies at one end of a stream, the other is told
 ends()
 {
@@ -264,6 +280,7 @@ trouble "the process stops for a while" process_stops
 
 if [[ reads =~ $only ]]; then
 	check "READs through a queue that is full" reads_through_queue
+	check "READs whose responses overtake each other" reads_overtake
 fi
 if [[ ends =~ $only ]]; then
 	check "a peer is killed: error" ends killed

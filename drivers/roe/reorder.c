@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Is what is missing lost, or only late? A NAK 0x60 or a response from behind it says that
+ * it has not come, and in a network that keeps the order it is lost: it is asked for again
+ * at once. Where packets overtake each other (several paths, several queues, a radio link)
+ * it is on its way, and asking again costs all that was in flight behind it.
+ *
+ * So, as RACK does for TCP (RFC 8985, section 7.2), the requester learns: what comes sooner
+ * than a round trip after it was asked for again was late, and from then on it waits for a
+ * part of a round trip first, each time for longer; after a row of losses it does not.
+ *
+ * READ responses that come meanwhile are kept (early.c) and have their turn once the gap
+ * has closed. Only those that were asked for once: a READ that is sent again reads the
+ * memory a second time, and what was read before must not follow what was read after.
+ */
+#include "early.h"
+#include "transport.h"
+
+#define PATIENCE_MIN	2	/* quarters of a round trip */
+#define PATIENCE_MAX	4
+#define LOSSES_MAX	16	/* so many in a row: it is loss here, not order */
+
+static u64 patience_ns(const struct roe_req *req)
+{
+	return (u64)req->srtt * req->reorder.patience / 4;
+}
+
+/* Then una is sent again; not twice within a round trip. */
+static void wait_for_una(struct roe_req *req, const struct roe_ctx *ctx)
+{
+	req->reorder.until = max(ctx->now + patience_ns(req), req->implied_until);
+}
+
+/**
+ * roe_reorder_nak() - NAK 0x60: una is missing over there
+ * @qp: all before una is acknowledged
+ * @ctx: the time
+ *
+ * Return: true if it may only be late: roe_completer_overdue() follows, or progress.
+ */
+bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	struct roe_reorder *ro = &qp->req.reorder;
+
+	if (!ro->patience)
+		return false;
+	if (!ro->until)
+		ro->until = ctx->now + patience_ns(&qp->req);
+	ro->nak = true;
+	return true;
+}
+
+/**
+ * roe_reorder_keep() - a response whose turn has not come
+ * @qp: una is missing
+ * @ctx: the time
+ * @rx: the response, not before una
+ *
+ * Return: true if it is kept: una may only be late, and what is said for roe_reorder_nak()
+ * holds here, too.
+ */
+bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
+		      const struct roe_rx_pkt *rx)
+{
+	struct roe_req *req = &qp->req;
+	struct roe_reorder *ro = &req->reorder;
+
+	if (!ro->patience || roe_psn_diff(rx->p.psn, ro->once_psn) < 0 ||
+	    !roe_early_keep(&ro->early, req->una, rx, qp->mtu))
+		return false;
+	/* una was sent again already: if that is lost as well the clock tells */
+	if (!ro->until && !req->rewound)
+		wait_for_una(req, ctx);
+	return true;
+}
+
+/**
+ * roe_reorder_drop() - a response whose turn has not come is thrown away
+ * @req: una is missing, and was not sent again since it moved
+ * @ctx: the time
+ *
+ * Return: true: una may still come before what was thrown away is asked for, for which
+ * roe_completer_overdue() follows.
+ */
+bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx)
+{
+	if (!req->reorder.until && ctx->now >= req->implied_until)
+		return false;
+	req->reorder.dropped = true;
+	if (!req->reorder.until)
+		wait_for_una(req, ctx);
+	return true;
+}
+
+/**
+ * roe_reorder_kept() - una has moved, and some may be kept
+ * @qp: they are all after una, which is missing
+ * @ctx: the time
+ */
+void roe_reorder_kept(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	const struct roe_reorder *ro = &qp->req.reorder;
+
+	if (ro->early.nr && !ro->until && !qp->req.rewound)
+		wait_for_una(&qp->req, ctx);
+}
+
+/**
+ * roe_reorder_forget() - some of what is in flight is sent again
+ * @req: of an RC QP; what is kept would mix with what is read again
+ */
+void roe_reorder_forget(struct roe_req *req)
+{
+	req->reorder.once_psn = req->max_psn;
+	if (req->reorder.early.nr)
+		roe_early_purge(&req->reorder.early);
+}
+
+/**
+ * roe_reorder_again() - una is sent again, and all behind it
+ * @req: of an RC QP; so nothing is waited for
+ */
+void roe_reorder_again(struct roe_req *req)
+{
+	req->reorder.until = 0;
+	req->reorder.asked = 0;
+	req->reorder.nak = false;
+	req->reorder.own = req->reorder.dropped;
+	req->reorder.dropped = false;
+	roe_reorder_forget(req);
+}
+
+/* una came although it was sent again: as the answer to that, or before it? */
+static void learn(struct roe_req *req, u64 took)
+{
+	struct roe_reorder *ro = &req->reorder;
+
+	if (took < req->rtt_min) {
+		ro->patience = clamp(2 * ro->patience, PATIENCE_MIN, PATIENCE_MAX);
+		ro->losses = 0;
+	} else if (ro->patience && !ro->own && ++ro->losses == LOSSES_MAX) {
+		ro->patience = 0;
+		ro->losses = 0;
+	}
+}
+
+/**
+ * roe_reorder_progress() - una has moved, and was waited for or sent again
+ * @req: of an RC QP
+ * @ctx: the time
+ */
+void roe_reorder_progress(struct roe_req *req, const struct roe_ctx *ctx)
+{
+	struct roe_reorder *ro = &req->reorder;
+
+	if (ro->asked)
+		learn(req, ctx->now - ro->asked);
+	else if (ro->until)
+		ro->losses = 0;
+	ro->asked = 0;
+	ro->until = 0;
+	ro->nak = false;
+	/* nobody else tells when una gets there */
+	if (ro->dropped)
+		ro->until = max(ctx->now + max(patience_ns(req), req->srtt / 4ull),
+				req->implied_until);
+}
+
+/**
+ * roe_reorder_reset() - no gap, nothing known
+ * @req: about to be cleared; the room for what is kept stays
+ * @psn: sq_psn
+ *
+ * Return: what it begins with.
+ */
+struct roe_reorder roe_reorder_reset(struct roe_req *req, u32 psn)
+{
+	struct roe_reorder fresh = { .once_psn = psn };
+
+	roe_early_purge(&req->reorder.early);
+	fresh.early = req->reorder.early;
+	return fresh;
+}
