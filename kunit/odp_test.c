@@ -126,6 +126,8 @@ static const char *run(struct sim *sim, u64 seed)
 	sim->delay = below(sim, 2) ? 0 : below(sim, 20);
 	sim->direct = below(sim, 2) ? 0 : below(sim, 101);
 	sim->lazy = below(sim, 2);
+	sim->page_errs = below(sim, 10);
+	sim->page_err = sim->page_errs ? -EAGAIN : 0;
 	for (i = 0; i < 2; i++) {
 		for (n = 0; n < 24; n++)
 			sim_recv(sim, i, sim->slot);
@@ -259,9 +261,10 @@ static void bring(struct sim *sim, unsigned int nr)
 {
 	struct sim_side *side = &sim->side[0];
 	const u8 *addr = side->src + nr * PAGE_SIZE;
+	struct roe_ctx ctx = { .now = sim->now };
 
 	set(&side->odp, (uintptr_t)addr >> PAGE_SHIFT, page_of(addr), true);
-	roe_fault_done(side->qp, &side->qp->req.fault, 0);
+	roe_fault_done(side->qp, &ctx, &side->qp->req.fault, 0);
 }
 
 /* Everything but the worker that brings pages. */
@@ -290,6 +293,14 @@ static void set_pinned(struct sim_side *side, bool pinned)
 	side->mr.odp = pinned ? NULL : &side->odp;
 	side->mr.type = pinned ? ROE_MR_USER : ROE_MR_ODP;
 	side->mr.base = pinned ? 0 : side->mr.iova;
+}
+
+static void page_out(struct sim_side *side)
+{
+	unsigned int n;
+
+	while (take(&side->odp, 0, ULONG_MAX, &n) == ROE_ODP_BATCH)
+		;
 }
 
 /* The last packet of a page and the first of the next. */
@@ -348,12 +359,78 @@ static void odp_never(struct kunit *test)
 	set_pinned(&sim->side[1], false);
 }
 
+/* No memory for a page: who waits for it asks less and less often, and gets it in the end. */
+static void odp_starved(struct kunit *test)
+{
+	static const struct {
+		u8 op;
+		bool local;	/* the page of the requester */
+	} rows[] = {
+		{ IB_WR_SEND, true },
+		{ IB_WR_RDMA_WRITE, true },
+		{ IB_WR_RDMA_READ, true },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, true },
+		{ IB_WR_RDMA_READ, false },
+	};
+	const unsigned int errs = 6;
+	struct sim *sim = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim_side *pinned = &sim->side[rows[i].local];
+		struct sim_side *paged = &sim->side[!rows[i].local];
+		u64 start;
+
+		sim_reset(sim, 5, 6);
+		start = sim->now;
+		sim->page_err = -ENOMEM;
+		sim->page_errs = errs;
+		set_pinned(pinned, true);
+		page_out(paged);
+		sim_recv(sim, 1, 600);
+		sim_post(sim, 0, rows[i].op, 600, SIG);
+		KUNIT_EXPECT_TRUE_MSG(test, sim_run(sim), "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, (int)status_of(&sim->side[0].scq),
+				    (int)IB_WC_SUCCESS, "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, sim->page_err, 0, "row %u", i);
+		KUNIT_EXPECT_GE_MSG(test, sim->now - start,
+				    (BIT(errs) - 1) * ROE_LOCAL_DROP_NS, "row %u", i);
+		/* memory came: the next time is the first one */
+		KUNIT_EXPECT_EQ_MSG(test, paged->qp->req.fault.shorts, 0, "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, paged->qp->resp.fault.shorts, 0, "row %u", i);
+		set_pinned(pinned, false);
+	}
+}
+
+/* A QP that stops waits for memory no longer. */
+static void odp_starved_error(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { };
+
+	sim_reset(sim, 5, 6);
+	page_out(&sim->side[0]);
+	sim_post(sim, 0, IB_WR_SEND, 600, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_TRUE(test, qp->req.fault.waiting);
+	ctx.now = sim->now;
+	roe_fault_done(qp, &ctx, &qp->req.fault, -EAGAIN);
+	KUNIT_EXPECT_TRUE(test, qp->req.fault.waiting);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), sim->now + ROE_LOCAL_DROP_NS);
+	roe_complete_error(qp, &ctx);
+	KUNIT_EXPECT_FALSE(test, qp->req.fault.waiting);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(odp_table),
 	KUNIT_CASE(odp_random),
 	KUNIT_CASE(odp_refused),
 	KUNIT_CASE(odp_rnr),
 	KUNIT_CASE(odp_never),
+	KUNIT_CASE(odp_starved),
+	KUNIT_CASE(odp_starved_error),
 	{}
 };
 

@@ -265,6 +265,7 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->direct = 0;
 	sim->evict = 0;
 	sim->page_err = 0;
+	sim->page_errs = 0;
 	sim->lazy = false;
 	sim->batch = 0;
 	sim->alone = false;
@@ -749,13 +750,15 @@ static bool serve(struct sim *sim, unsigned int i, struct roe_fault *fault)
 {
 	struct roe_ctx ctx;
 
-	if (!fault->waiting)
+	if (!fault->waiting || fault->starved)
 		return false;
 	if (!sim->page_err)
 		page_in(&sim->side[i], fault->page, fault->write);
 	begin(sim, i, &ctx);
-	roe_fault_done(sim->side[i].qp, fault, sim->page_err);
+	roe_fault_done(sim->side[i].qp, &ctx, fault, sim->page_err);
 	end(sim, i, &ctx);
+	if (sim->page_errs && !--sim->page_errs)
+		sim->page_err = 0;
 	return true;
 }
 

@@ -93,6 +93,7 @@ struct sim {
 	/* on demand: percent of steps in which a page goes, and answer to who waits for one */
 	u32		evict;
 	int		page_err;
+	unsigned int	page_errs;	/* ... so often, then they come; 0: always */
 	/* script: the first packets of one direction */
 	bool		scripted;
 	unsigned int	dir, nheld, limit;	/* limit: packets it plays with */

@@ -248,7 +248,7 @@ static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 	status = check_read(qp, wqe, &rx->p, off);
 	if (status == IB_WC_SUCCESS &&
 	    !roe_sge_write(qp, ctx, wqe, off, rx->vec, rx->p.len)) {
-		if (roe_fault_missed(qp, &qp->req.fault)) {
+		if (roe_fault_missed(qp, ctx, &qp->req.fault)) {
 			roe_requester_pause(qp);
 			return;
 		}
@@ -316,7 +316,7 @@ static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct
 		return;
 	}
 	if (!roe_sge_write(qp, ctx, wqe, 0, &vec, sizeof(orig))) {
-		if (roe_fault_missed(qp, &qp->req.fault))
+		if (roe_fault_missed(qp, ctx, &qp->req.fault))
 			roe_requester_pause(qp);
 		else
 			roe_requester_fail(qp, ctx, IB_WC_LOC_PROT_ERR);

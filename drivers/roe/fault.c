@@ -23,7 +23,6 @@
 #include <linux/workqueue.h>
 #include "fault.h"
 #include "odp.h"
-#include "post.h"
 #include "qp_state.h"
 #include "transport.h"
 
@@ -103,19 +102,61 @@ void roe_fault_exit(void)
 	destroy_workqueue(slow_wq);
 }
 
+static void stop_waiting(struct roe_qp *qp, struct roe_fault *fault)
+{
+	fault->waiting = false;
+	fault->starved = false;
+	if (fault == &qp->req.fault)
+		roe_requester_resume(qp);
+}
+
+/*
+ * No memory for a page, or for the request: later, and each time twice as long, for
+ * workers that are at it all the time only keep those away who free some. Who has no
+ * timer sends nothing, and asks again with what comes next.
+ */
+static void starve(struct roe_qp *qp, const struct roe_ctx *ctx, struct roe_fault *fault)
+{
+	u64 at = ctx->now + ((u64)ROE_LOCAL_DROP_NS << min(fault->shorts++, 10u));
+
+	fault->waiting = roe_qp_has_timer(qp);
+	fault->starved = fault->waiting;
+	if (fault->starved && (!qp->pages_at || at < qp->pages_at))
+		qp->pages_at = at;
+}
+
+/**
+ * roe_fault_again - the time has come to ask once more for pages
+ * @qp: qp->lock held
+ */
+void roe_fault_again(struct roe_qp *qp)
+{
+	qp->pages_at = 0;
+	if (qp->req.fault.starved)
+		stop_waiting(qp, &qp->req.fault);
+	if (qp->resp.fault.starved)
+		stop_waiting(qp, &qp->resp.fault);
+}
+
 /**
  * roe_fault_done - a page is there, or cannot be had: go on
  * @qp: qp->lock held
+ * @ctx: the time
  * @fault: one of its engines, waiting
- * @err: 0 or a negative errno, with which the access will fail when it is repeated
+ * @err: 0 or a negative errno, with which the access will fail when it is repeated;
+ *	-EAGAIN, -ENOMEM: it will not, but ask once more, a little later
  */
-void roe_fault_done(struct roe_qp *qp, struct roe_fault *fault, int err)
+void roe_fault_done(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *fault, int err)
 {
-	fault->waiting = false;
-	/* these say: once more */
-	fault->failed = err && err != -EAGAIN && err != -ENOMEM;
-	if (fault == &qp->req.fault)
-		roe_requester_resume(qp);
+	if (err == -EAGAIN || err == -ENOMEM) {
+		starve(qp, ctx, fault);
+		if (fault->starved)
+			return;
+	} else {
+		fault->shorts = 0;
+		fault->failed = err;
+	}
+	stop_waiting(qp, fault);
 }
 
 ROE_EXPORT_FOR_TEST(roe_fault_done);
@@ -132,7 +173,7 @@ static void resume(const struct request *r, int err)
 		fault = r->responder ? &qp->resp.fault : &qp->req.fault;
 		roe_qp_begin(qp, &ctx);
 		if (fault->waiting && fault->seq == r->seq)
-			roe_fault_done(qp, fault, err);
+			roe_fault_done(qp, &ctx, fault, err);
 		roe_qp_end(qp, &ctx);
 	}
 	rcu_read_unlock();
@@ -266,7 +307,7 @@ static void give_up(struct list_head *gone)
 	struct request *r, *tmp;
 
 	list_for_each_entry_safe(r, tmp, gone, turn.entry)
-		finish(r, -EAGAIN);
+		finish(r, 0);
 }
 
 /**
@@ -451,11 +492,12 @@ ROE_EXPORT_FOR_TEST(roe_fault_miss);
  * roe_fault_missed - why an access failed
  * @qp: qp->lock held, and no MR; still in the RCU read-side section of the access, so
  *	that the table of its pages is there
+ * @ctx: the time
  * @fault: engine that made it
  *
  * Return: true once after a miss that ends: a worker brings the page; false: for good.
  */
-bool roe_fault_missed(struct roe_qp *qp, struct roe_fault *fault)
+bool roe_fault_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *fault)
 {
 	struct roe_odp *odp = fault->wanted;
 	bool missed = fault->missed;
@@ -465,9 +507,8 @@ bool roe_fault_missed(struct roe_qp *qp, struct roe_fault *fault)
 	if (!odp)
 		return missed;
 	fault->waiting = start(qp, fault, odp);
-	/* nobody comes back to it otherwise */
 	if (!fault->waiting)
-		roe_qp_defer(qp);
+		starve(qp, ctx, fault);
 	return missed;
 }
 

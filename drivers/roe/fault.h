@@ -8,7 +8,7 @@
  * responder answers RNR NAK or holds back its responses. The worker looks the QP up
  * again and lets it go on. So the step is repeated from its beginning, and finds the page,
  * or another miss, or an error: a page that could not be had is remembered until it is
- * asked for again.
+ * asked for again. Where there only was no memory for it the QP asks again by its timer.
  */
 #ifndef ROE_FAULT_H
 #define ROE_FAULT_H
@@ -18,6 +18,7 @@
 
 struct mm_struct;
 struct roe_fault_process;
+struct roe_ctx;
 struct roe_mr;
 struct roe_odp;
 struct roe_qp;
@@ -31,21 +32,24 @@ struct roe_turn {
 
 /* Of one engine of a QP; qp->lock. */
 struct roe_fault {
-	bool	waiting;	/* a worker is bringing a page */
+	bool	waiting;	/* a worker is bringing a page ... */
+	bool	starved;	/* ... or is asked once more at qp->pages_at */
 	bool	missed;		/* the last access failed only for now */
 	bool	failed;		/* this page cannot be had: */
 	bool	write;
 	u64	odp;		/* roe_odp.id */
 	u64	page;		/* address / PAGE_SIZE */
 	u32	seq;		/* of the request that is under way */
+	u32	shorts;		/* how often in a row there was no memory for a page */
 	struct roe_odp	*wanted;	/* noted in this run, no worker knows of it yet ... */
 	u64	addr, len;	/* ... what is wanted of it */
 };
 
 void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr, u64 va,
 		    u64 len, bool write);
-bool roe_fault_missed(struct roe_qp *qp, struct roe_fault *fault);
-void roe_fault_done(struct roe_qp *qp, struct roe_fault *fault, int err);
+bool roe_fault_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *fault);
+void roe_fault_done(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *fault, int err);
+void roe_fault_again(struct roe_qp *qp);
 void roe_fault_forget_qp(const struct roe_qp *qp);
 void roe_fault_forget_odp(const struct roe_odp *odp);
 int roe_fault_ahead(struct roe_turn *turn, const struct mm_struct *mm, bool waits);

@@ -341,6 +341,7 @@ struct roe_qp {
 	struct ib_pd		*pd;
 	u64			id;		/* unlike a QPN never used again */
 	u32			fault_seq;	/* last number of a request for pages */
+	u64			pages_at;	/* ns: ask once more, without memory; 0: no */
 	struct roe_cq		*scq, *rcq;
 	struct roe_sq		sq;
 	struct roe_rq		rq;		/* empty with an SRQ */

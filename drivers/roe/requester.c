@@ -588,7 +588,7 @@ static bool start(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 	wqe->status = check_data(qp, ctx, wqe, npsn);
 	if (wqe->status != IB_WC_SUCCESS) {
 		/* it begins when its pages are there */
-		if (roe_fault_missed(qp, &req->fault))
+		if (roe_fault_missed(qp, ctx, &req->fault))
 			wqe->status = IB_WC_SUCCESS;
 		return false;
 	}
@@ -741,7 +741,7 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *w
 	}
 	if (!roe_sge_load(qp, ctx, wqe, off, txb)) {
 		roe_txb_cancel(txb);
-		if (roe_fault_missed(qp, &req->fault))
+		if (roe_fault_missed(qp, ctx, &req->fault))
 			ask_before_wait(qp, txb);
 		else
 			wqe->status = IB_WC_LOC_PROT_ERR;

@@ -666,7 +666,7 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 	v = execute(qp, ctx, rx, flags);
 	if (!v.syndrome)
 		accept(qp, ctx, &rx->p, flags);
-	else if (roe_fault_missed(qp, &resp->fault))
+	else if (roe_fault_missed(qp, ctx, &resp->fault))
 		owe_page_nak(qp, busy);
 	else if (v.syndrome == ROE_NAK_PSN_SEQ)
 		owe_nak(resp, v.syndrome);
@@ -853,7 +853,7 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 	v = execute(qp, ctx, rx, flags);
 	if (v.syndrome) {
 		/* a page that is not there costs the message */
-		if (roe_fault_missed(qp, &resp->fault))
+		if (roe_fault_missed(qp, ctx, &resp->fault))
 			v = REFUSE(INV_REQ, SUCCESS);
 		uc_refuse(qp, ctx, v);
 		return;
@@ -1088,7 +1088,7 @@ static bool read_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc 
 			struct roe_txb *txb)
 {
 	roe_txb_cancel(txb);
-	qp->resp.stalled = roe_fault_missed(qp, &qp->resp.fault);
+	qp->resp.stalled = roe_fault_missed(qp, ctx, &qp->resp.fault);
 	if (qp->resp.stalled)
 		return false;
 	read_refused(qp, ctx, rs);

@@ -21,7 +21,8 @@
  * And of a responder: echo.until, an ACK waits for the answer of the process no longer
  * (echo.c); rnr_look, it may have a receive WQE by now. Of both: rate.wake, after a CNP
  * what has no window may go on (cc.c); also where there was no memory for a response, or
- * IP refused one.
+ * IP refused one. pages_at, one of them asks once more for a page that there was no memory
+ * for (fault.c).
  *
  * Who drives the QP asks roe_timer_next() after each run and calls
  * roe_timer_run() when that moment has come.
@@ -212,6 +213,8 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = qp->resp.rnr_look;
 	if (qp->rate.wake && (!next || qp->rate.wake < next))
 		next = qp->rate.wake;
+	if (qp->pages_at && (!next || qp->pages_at < next))
+		next = qp->pages_at;
 	return next;
 }
 
@@ -305,6 +308,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 	/* the end of this run sends, or waits again */
 	if (qp->rate.wake && ctx->now >= qp->rate.wake)
 		qp->rate.wake = 0;
+	if (qp->pages_at && ctx->now >= qp->pages_at)
+		roe_fault_again(qp);
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
 		rnr_expired(qp);
 	if (!outstanding(qp) || waits_for_page(qp)) {

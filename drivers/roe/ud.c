@@ -119,7 +119,8 @@ static void set_headers(struct roe_qp *qp, const struct roe_swqe *wqe, struct ro
 }
 
 /* Put the packet of a WQE into the burst. -ENOMEM: it is lost; -EAGAIN: wait for a page. */
-static int add_packet(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *txb)
+static int add_packet(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
+		      struct roe_txb *txb)
 {
 	u8 opcode = wqe->opcode == IB_WR_SEND_WITH_IMM ? ROE_OPCODE_UD_SEND_ONLY_IMM :
 							ROE_OPCODE_UD_SEND_ONLY;
@@ -129,7 +130,7 @@ static int add_packet(struct roe_qp *qp, struct roe_swqe *wqe, struct roe_txb *t
 		return -ENOMEM;
 	if (!roe_sge_read(qp, wqe, 0, roe_tx_payload(pkt), wqe->length)) {
 		roe_txb_cancel(txb);
-		if (roe_fault_missed(qp, &qp->req.fault))
+		if (roe_fault_missed(qp, ctx, &qp->req.fault))
 			return -EAGAIN;
 		wqe->status = IB_WC_LOC_PROT_ERR;
 		return 0;
@@ -187,7 +188,7 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 		if (wqe->status == IB_WC_SUCCESS && !too_long(qp, wqe)) {
 			if (txb->ah && wqe->ah != txb->ah)
 				return true;
-			err = add_packet(qp, wqe, txb);
+			err = add_packet(qp, ctx, wqe, txb);
 			if (err == -EAGAIN)
 				return false;
 			/* no memory: lost, as it could have been on the wire */
@@ -308,7 +309,7 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 		fill_wc(&wc, rx);
 	} else {
 		/* lost, but the next one finds the page */
-		if (roe_fault_missed(qp, &qp->resp.fault)) {
+		if (roe_fault_missed(qp, ctx, &qp->resp.fault)) {
 			roe_qp_count(qp, ROE_STAT_RX_DROP);
 			return;
 		}
