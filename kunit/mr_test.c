@@ -3,6 +3,8 @@
  * Memory regions: the access check as a table, and copying against a flat model.
  */
 #include <kunit/test.h>
+#include <linux/jiffies.h>
+#include <linux/mm.h>
 #include <linux/prandom.h>
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
@@ -180,6 +182,35 @@ static void mr_dead(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->mr->state, ROE_MR_DEAD);
 	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, key, 0, IOVA, 1));
 	KUNIT_EXPECT_NE(test, make_mr(test, ROE_MR_USER, 1)->key >> 8, key >> 8);
+}
+
+/*
+ * A global rkey: memory from end to end. From the direct map to the image of the kernel
+ * both ends are memory, but by far not all that lies between them; as where a range spans
+ * the hole for PCI.
+ */
+static void mr_global(struct kunit *test)
+{
+	struct roe_mr *mr = make_mr(test, ROE_MR_DMA, 1);
+	unsigned long len = 4 * SZ_1M, mem = (unsigned long)kmalloc(16, GFP_KERNEL);
+	unsigned long big = __get_free_pages(GFP_KERNEL | __GFP_NOWARN, get_order(len));
+	unsigned long image = (unsigned long)&jiffies;
+	struct mr_test *t = test->priv;
+	const int access = IB_ACCESS_REMOTE_WRITE;
+
+	KUNIT_ASSERT_TRUE(test, mem && big);
+	mr->length = U64_MAX;
+	mr->access = access;
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, mr->key, access, mem, 16));
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, mr->key, access, big, len));
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, mr->key, access, big + 1, len - 1));
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, mr->key, access, 0, 0));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, 0, 1));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, U64_MAX - 1, 1));
+	if (virt_addr_valid((void *)image) && image > mem)
+		KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, mem, image - mem));
+	free_pages(big, get_order(len));
+	kfree((void *)mem);
 }
 
 /* --- extents --------------------------------------------------------------- */
@@ -512,6 +543,7 @@ static struct kunit_case mr_cases[] = {
 	KUNIT_CASE(mr_key),
 	KUNIT_CASE(mr_no_key),
 	KUNIT_CASE(mr_dead),
+	KUNIT_CASE(mr_global),
 	KUNIT_CASE(mr_merge),
 	KUNIT_CASE(mr_walk),
 	KUNIT_CASE(mr_word),

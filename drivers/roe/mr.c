@@ -149,15 +149,23 @@ static bool covers(const struct roe_mr *mr, u64 va, u64 len)
 	return va >= mr->iova && off <= mr->length && len <= mr->length - off;
 }
 
+/* There are no smaller holes to pfn_valid(): SUBSECTION_SIZE, where memory is sparse. */
+#define HOLE_MIN	SZ_2M
+
 /*
  * With a global rkey the peer names kernel addresses. That is the kernel user's
  * choice (IB_PD_UNSAFE_GLOBAL_RKEY), yet an address without memory must be
- * refused here: there is no bus that would refuse it later.
+ * refused here: there is no bus that would refuse it later. Nor may there be a hole in
+ * the middle, as that for PCI below 4 GiB. A message has up to 1024 steps, one as a rule.
  */
 static bool in_direct_map(u64 va, u64 len)
 {
-	return !len || (virt_addr_valid((void *)(uintptr_t)va) &&
-			virt_addr_valid((void *)(uintptr_t)(va + len - 1)));
+	u64 end = va + len, at;
+
+	for (at = va; at < end; at = ALIGN_DOWN(at, HOLE_MIN) + HOLE_MIN)
+		if (!virt_addr_valid((void *)(uintptr_t)at))
+			return false;
+	return !len || virt_addr_valid((void *)(uintptr_t)(end - 1));
 }
 
 static bool allows(const struct roe_mr *mr, const struct ib_pd *pd, u32 key, int access,
