@@ -873,6 +873,7 @@ static void error_remote(struct kunit *test)
 		u8 access;
 		u8 status, rstatus;
 		u32 event;
+		bool small;	/* one packet */
 	} rows[] = {
 		{ IB_WR_RDMA_WRITE, true, 9, 7, IB_WC_REM_ACCESS_ERR, IB_WC_WR_FLUSH_ERR,
 		  BIT(IB_EVENT_QP_ACCESS_ERR) },
@@ -882,6 +883,10 @@ static void error_remote(struct kunit *test)
 		  IB_WC_WR_FLUSH_ERR, BIT(IB_EVENT_QP_ACCESS_ERR) },
 		{ IB_WR_RDMA_WRITE_WITH_IMM, true, 9, 7, IB_WC_REM_ACCESS_ERR,
 		  IB_WC_WR_FLUSH_ERR, BIT(IB_EVENT_QP_ACCESS_ERR) },
+		{ IB_WR_RDMA_WRITE, true, 9, 7, IB_WC_REM_ACCESS_ERR,
+		  IB_WC_WR_FLUSH_ERR, BIT(IB_EVENT_QP_ACCESS_ERR), true },
+		{ IB_WR_RDMA_WRITE_WITH_IMM, true, 9, 7, IB_WC_REM_ACCESS_ERR,
+		  IB_WC_WR_FLUSH_ERR, BIT(IB_EVENT_QP_ACCESS_ERR), true },
 		{ IB_WR_RDMA_WRITE, false, 9, 0, IB_WC_REM_INV_REQ_ERR, IB_WC_WR_FLUSH_ERR,
 		  BIT(IB_EVENT_QP_REQ_ERR) },
 		{ IB_WR_RDMA_READ, false, 9, 0, IB_WC_REM_INV_REQ_ERR, IB_WC_WR_FLUSH_ERR,
@@ -898,7 +903,7 @@ static void error_remote(struct kunit *test)
 			side[1].qp->access = 0;
 		sim_recv(sim, 1, rows[i].recv);
 		sim_post(sim, 0, IB_WR_RDMA_WRITE, 0, SIG & rows[i].access);
-		sim_post(sim, 0, rows[i].op, 600, 0);
+		sim_post(sim, 0, rows[i].op, rows[i].small ? 100 : 600, 0);
 		if (rows[i].bad_key)
 			roe_sq_slot(&side[0].qp->sq, 1)->rkey ^= 1;
 		sim_post(sim, 0, IB_WR_SEND, 1, 0);

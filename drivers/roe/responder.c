@@ -20,7 +20,7 @@
 /* A refusal: what goes on the wire and what the local side hears of it. */
 struct verdict {
 	u8		syndrome;	/* 0: accepted */
-	enum ib_wc_status status;	/* of the receive WQE, if one is in use */
+	enum ib_wc_status status;	/* of the receive WQE in use; success: it is flushed */
 };
 
 #define ACCEPT		((struct verdict){ 0 })
@@ -164,6 +164,10 @@ static struct roe_mr *write_target(struct roe_qp *qp, struct roe_ctx *ctx)
 	return mr;
 }
 
+/*
+ * Of one with immediate that is refused the receive WQE is flushed, whichever packet it is
+ * for: nothing is wrong with it, nor was it used. So there is an event, as with hardware.
+ */
 static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 			       const struct roe_rx_pkt *rx, u32 flags)
 {
@@ -182,16 +186,16 @@ static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 	end = (u64)resp->done + rx->p.len;
 	if (resp->dmalen > ROE_MSG_MAX || end > resp->dmalen ||
 	    ((flags & ROE_F_END) && end != resp->dmalen))
-		return REFUSE(INV_REQ, REM_INV_REQ_ERR);
+		return REFUSE(INV_REQ, SUCCESS);
 	if (resp->dmalen) {
 		mr = write_target(qp, ctx);
 		if (!mr)
-			return REFUSE(REM_ACCESS, REM_ACCESS_ERR);
+			return REFUSE(REM_ACCESS, SUCCESS);
 		ok = roe_sge_write_mr(qp, mr, resp->va + resp->done, rx->vec, rx->p.len,
 				      resp->dmalen - resp->done);
 		roe_mr_put(mr);
 		if (!ok)
-			return REFUSE(REM_ACCESS, REM_ACCESS_ERR);
+			return REFUSE(REM_ACCESS, SUCCESS);
 	}
 	resp->done = end;
 	return ACCEPT;
@@ -660,7 +664,8 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 	}
 	resp->rnr_look = 0;
 	if (!roe_opcode_len_ok(rx->p.opcode, rx->p.len, qp->mtu)) {
-		refuse(qp, ctx, REFUSE(INV_REQ, REM_INV_REQ_ERR));
+		refuse(qp, ctx, flags & ROE_F_SEND ? REFUSE(INV_REQ, REM_INV_REQ_ERR) :
+						     REFUSE(INV_REQ, SUCCESS));
 		return;
 	}
 	v = execute(qp, ctx, rx, flags);

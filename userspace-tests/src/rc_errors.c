@@ -158,6 +158,28 @@ static void test_long_overrun(void)
 	rt_pair_destroy(&p);
 }
 
+/* The receive of a refused WRITE with immediate is as good as before: it is flushed. */
+static void test_write_imm(void)
+{
+	static const size_t lens[] = { 8, BUF_LEN };
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct rt_pair p;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		pair(&p, NULL);
+		sge = sge_of(&abuf, 0, lens[i]);
+		wr = rdma_wr(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, (uintptr_t)bbuf.p,
+			     bbuf.mr->rkey ^ 1);
+		rt_post_recv(&p.b, 2, &bbuf, 0, 64);
+		rt_ok(fails(&p, &wr, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR) &&
+		      rt_expect(p.b.rcq, 2, IBV_WC_WR_FLUSH_ERR, NULL),
+		      "WRITE_IMM of %zu bytes with a bad rkey: the receive is flushed", lens[i]);
+		rt_pair_destroy(&p);
+	}
+}
+
 /* The right is missing in the responder's QP, not in the region. */
 static void test_qp_access(void)
 {
@@ -703,6 +725,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < ARRAY_SIZE(rdma_ops); i++)
 		test_rkeys(i);
 	test_long_overrun();
+	test_write_imm();
 	test_qp_access();
 	test_lkeys();
 	test_recv_too_short();
