@@ -412,6 +412,38 @@ static void ud_many_too_long(struct kunit *test)
 	}
 }
 
+/* The GID is that of a VLAN, which allows less than the netdev below. */
+static void ud_too_long_for_way(struct kunit *test)
+{
+	static const struct { u32 len, pkts; } rows[] = { { 512, 1 }, { 513, 0 } };
+	struct net_device *port = kunit_kzalloc(test, sizeof(*port), GFP_KERNEL);
+	struct net_device *vlan = kunit_kzalloc(test, sizeof(*vlan), GFP_KERNEL);
+	struct roe_dev *dev = kunit_kzalloc(test, sizeof(*dev), GFP_KERNEL);
+	struct ib_gid_attr gid = { .index = 3 };
+	struct fixture *f = test->priv;
+	unsigned int i;
+	u64 id;
+
+	KUNIT_ASSERT_TRUE(test, port && vlan && dev);
+	port->mtu = 1500;
+	vlan->mtu = 700;	/* less the headers: 512 */
+	dev->ndev = port;
+	RCU_INIT_POINTER(gid.ndev, vlan);
+	f->ah[0].entry->path.av.sgid_attr = &gid;
+	f->a->mtu = 4096;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		KUNIT_ASSERT_EQ(test, post(f, 0, IB_WR_SEND, QKEY, rows[i].len,
+					   f->sim->side[0].mr.key), 0);
+		f->a->dev = dev;
+		emit(f);
+		f->a->dev = NULL;
+		KUNIT_EXPECT_EQ_MSG(test, f->sim->txb->n, rows[i].pkts, "row %u", i);
+		KUNIT_EXPECT_EQ(test, status(&f->sim->side[0].scq, &id), IB_WC_SUCCESS);
+		if (f->sim->txb->n)
+			sent(f);
+	}
+}
+
 /* RESET forgets a long queue in parts. */
 static void ud_discard(struct kunit *test)
 {
@@ -501,6 +533,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ud_sqe),
 	KUNIT_CASE(ud_handles),
 	KUNIT_CASE(ud_many_too_long),
+	KUNIT_CASE(ud_too_long_for_way),
 	KUNIT_CASE(ud_discard),
 	KUNIT_CASE(ud_refused),
 	KUNIT_CASE(ud_from_ring),

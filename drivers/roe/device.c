@@ -34,6 +34,13 @@ struct roe_pd {
 	struct ib_pd		ib;
 };
 
+static u32 netdev_mtu(const struct net_device *ndev)
+{
+	enum ib_mtu mtu = iboe_get_mtu(READ_ONCE(ndev->mtu));
+
+	return mtu ? ib_mtu_enum_to_int(mtu) : 0;
+}
+
 /**
  * roe_device_mtu() - path MTU that the netdev allows now
  * @dev: device
@@ -42,9 +49,30 @@ struct roe_pd {
  */
 u32 roe_device_mtu(const struct roe_dev *dev)
 {
-	enum ib_mtu mtu = iboe_get_mtu(READ_ONCE(dev->ndev->mtu));
+	return netdev_mtu(dev->ndev);
+}
 
-	return mtu ? ib_mtu_enum_to_int(mtu) : 0;
+/**
+ * roe_device_gid_mtu() - the same for packets with a source GID
+ * @dev: device
+ * @gid: attributes, to which the caller has a reference
+ *
+ * They leave by the netdev of the GID, which may allow less: a VLAN, a macvlan in a
+ * container. None of them is cut into fragments.
+ *
+ * Return: as roe_device_mtu().
+ */
+u32 roe_device_gid_mtu(const struct roe_dev *dev, const struct ib_gid_attr *gid)
+{
+	u32 mtu = roe_device_mtu(dev);
+	const struct net_device *ndev;
+
+	rcu_read_lock();
+	ndev = rcu_dereference(gid->ndev);
+	if (ndev && ndev != dev->ndev)
+		mtu = min(mtu, netdev_mtu(ndev));
+	rcu_read_unlock();
+	return mtu;
 }
 
 /**

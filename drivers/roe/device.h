@@ -90,6 +90,8 @@ static inline struct roe_dev *roe_dev(struct ib_device *ibdev)
 
 /* Path MTU in bytes that the netdev allows now: 256 .. 4096, 0 if too small. */
 u32 roe_device_mtu(const struct roe_dev *dev);
+/* ... and that of @gid, by which packets with this source leave. */
+u32 roe_device_gid_mtu(const struct roe_dev *dev, const struct ib_gid_attr *gid);
 
 /* gid.c: the addresses of a device, for those who must know whether one is ours. */
 struct roe_gid {

@@ -42,12 +42,15 @@ static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int ma
 	return 0;
 }
 
-/* PATH_MTU above the active MTU would never arrive (wire.md R31). */
-static int check_mtu(struct roe_qp *qp, const struct ib_qp_attr *attr)
+/* PATH_MTU above the active MTU, or that of the way, would never arrive (wire.md R31). */
+static int check_mtu(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
-	int mtu = ib_mtu_enum_to_int(attr->path_mtu);
+	const struct rdma_ah_attr *ah = mask & IB_QP_AV ? &attr->ah_attr : &qp->attr.ah_attr;
+	int mtu = ib_mtu_enum_to_int(attr->path_mtu), most;
 
-	return mtu < 256 || mtu > roe_device_mtu(qp->dev) ? -EINVAL : 0;
+	most = ah->grh.sgid_attr ? roe_device_gid_mtu(qp->dev, ah->grh.sgid_attr) :
+				   roe_device_mtu(qp->dev);
+	return mtu < 256 || mtu > most ? -EINVAL : 0;
 }
 
 static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
@@ -62,7 +65,7 @@ static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
 		return -EINVAL;
 	err = check_values(qp, attr, mask);
 	if (!err && (mask & IB_QP_PATH_MTU))
-		err = check_mtu(qp, attr);
+		err = check_mtu(qp, attr, mask);
 	if (!err && (mask & IB_QP_AV) && !roe_ah_usable(qp->dev, &attr->ah_attr))
 		err = -EINVAL;
 	return err;

@@ -152,10 +152,15 @@ static void retire(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 		roe_complete_sqe(qp, ctx);
 }
 
-/* A message longer than the port's MTU leaves no packet and no error (IBTA C10-93.1.1). */
+/*
+ * A message longer than the port's MTU, or that of its way, leaves no packet and no error
+ * (IBTA C10-93.1.1).
+ */
 static bool too_long(struct roe_qp *qp, const struct roe_swqe *wqe)
 {
-	if (wqe->length <= qp->mtu && (!qp->dev || wqe->length <= roe_device_mtu(qp->dev)))
+	if (wqe->length <= qp->mtu &&
+	    (!qp->dev ||
+	     wqe->length <= roe_device_gid_mtu(qp->dev, wqe->ah->path.av.sgid_attr)))
 		return false;
 	roe_qp_count(qp, ROE_STAT_TX_DROP);
 	return true;

@@ -217,6 +217,26 @@ check "... tagged there" captured "vlan 7 and udp port 4791" "vlan 7.*4791" link
 check "... and untagged again" captured "udp port 4791" "> [0-9a-f:]*, ethertype IPv6.*4791" \
 	linked_by va vb
 
+# vlan_mtu MTU ADDRA ADDRB - between the GIDs of these addresses
+vlan_mtu()
+{
+	local ga gb
+	ga=$(ns_gid ra roe0 "$2") && gb=$(ns_gid rb roe1 "$3") || return
+	pair_run 30 18515 "ip netns exec ra ibv_rc_pingpong -d roe0 -g $ga -m $1 -n 50 -c" \
+		"ip netns exec rb ibv_rc_pingpong -d roe1 -g $gb -m $1 -n 50 -c 10.0.0.1"
+}
+
+vlan_mtu_refused()
+{
+	vlan_mtu 4096 10.7.0.1 10.7.0.2 && return 1
+	grep "Failed to modify QP to RTR" "$TMP/client.out"
+}
+
+ip -n rb link set vb.7 mtu 1500
+check "a path MTU above that of the VLAN is refused" vlan_mtu_refused
+check "... a smaller one is not" vlan_mtu 1024 10.7.0.1 10.7.0.2
+check "... nor without the VLAN" vlan_mtu 4096 10.0.0.1 10.0.0.2
+
 ip -n ra link del va.7
 ip -n rb link del vb.7
 check "VLAN deleted: its GIDs go" wait_for 10 eval \
