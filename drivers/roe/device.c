@@ -394,48 +394,61 @@ static struct roe_dev *alloc_device(struct net_device *ndev, struct net *net)
 	return dev;
 }
 
-static int start(struct roe_dev *dev, const char *name)
+/* @step: takes which one failed. */
+static int start(struct roe_dev *dev, const char *name, const char **step)
 {
-	int err = roe_stat_init(dev);
+	int err;
 
+	*step = "counters";
+	err = roe_stat_init(dev);
 	if (err)
 		return err;
+	*step = "netdev";
 	err = roe_link_add(dev);
 	if (err)
 		return err;
+	*step = "netfilter hooks";
 	err = roe_net_add(dev);
 	if (err)
 		return err;
+	*step = "RDMA core";
 	ib_mark_name_assigned_by_user(&dev->ib);
 	return ib_register_device(&dev->ib, name, NULL);
 }
 
-static void log_failure(const struct net_device *ndev, const char *name, int err)
+static void log_failure(const struct net_device *ndev, const char *name, const char *step,
+			int err)
 {
 	/* -EEXIST was logged where it was found */
 	if (err == -ENFILE)
 		pr_err("%s: the name %s is in use\n", netdev_name(ndev), name);
 	else if (err != -EEXIST)
-		pr_err("%s: cannot create %s (error %d)\n", netdev_name(ndev), name, err);
+		pr_err("%s: cannot create %s: %s (error %d)\n", netdev_name(ndev), name, step,
+		       err);
 }
 
 static int add_device(const char *name, struct net_device *ndev, struct net *net)
 {
 	struct roe_dev *dev = alloc_device(ndev, net);
 	struct device *ref;
+	const char *step;
 	int err;
 
-	if (!dev)
+	if (!dev) {
+		log_failure(ndev, name, "memory", -ENOMEM);
 		return -ENOMEM;
+	}
 	/* Once registered it may be ended by others at any moment. */
 	ref = get_device(&dev->ib.dev);
-	err = start(dev, name);
+	err = start(dev, name, &step);
 	if (err) {
-		log_failure(ndev, name, err);
+		log_failure(ndev, name, step, err);
 		roe_link_del(dev);
 		ib_dealloc_device(&dev->ib);
 	} else {
 		err = roe_link_live(dev);
+		if (err)
+			log_failure(ndev, name, "netdev", err);
 	}
 	put_device(ref);
 	return err;
@@ -456,7 +469,7 @@ int roe_device_add(const char *name, struct net_device *ndev)
 	int err;
 
 	if (!net) {
-		log_failure(ndev, name, -ENODEV);
+		log_failure(ndev, name, "netdev", -ENODEV);
 		return -ENODEV;
 	}
 	err = add_device(name, ndev, net);

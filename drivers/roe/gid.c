@@ -43,10 +43,12 @@ static int enter(struct roe_dev *dev, struct roe_gid *gid, const struct ib_gid_a
 	if (!net)
 		return 0;
 	gid->presence = roe_net_enter(dev, net);
-	if (IS_ERR(gid->presence))
+	if (IS_ERR(gid->presence)) {
 		err = PTR_ERR(gid->presence);
-	else
+		pr_err("cannot hook into netfilter where a GID is (error %d)\n", err);
+	} else {
 		gid->net_cookie = net->net_cookie;
+	}
 	put_net(net);
 	return err;
 }

@@ -292,15 +292,14 @@ static void close_socket(struct socket *sock)
 		roe_compat_udp_tunnel_sock_release(sock);
 }
 
+/* Fails only without hooks; the caller logs that. */
 static int open_net(struct net *net, struct roe_net *rn)
 {
 	int err;
 
 	err = nf_register_net_hooks(net, hooks, ARRAY_SIZE(hooks));
-	if (err) {
-		pr_err("cannot hook into netfilter (error %d)\n", err);
+	if (err)
 		return err;
-	}
 	rn->sock4 = open_socket(net, false);
 	/* or the kernel would look for a module, with RTNL held where a GID is added */
 	rn->sock6 = ipv6_mod_enabled() ? open_socket(net, true) : NULL;
@@ -403,7 +402,7 @@ void roe_net_leave(struct roe_presence *p)
  * roe_net_add() - packets of its namespace may reach this device
  * @dev: device with @dev->net and @dev->ndev
  *
- * Return: 0 or a negative errno, which was logged.
+ * Return: 0 or a negative errno.
  */
 int roe_net_add(struct roe_dev *dev)
 {
