@@ -41,6 +41,16 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
+/*
+ * For large automatic variables of which all that is read has been written:
+ * CONFIG_INIT_STACK_ALL_ZERO clears each of the others with every call.
+ */
+#if __has_attribute(__uninitialized__)
+#define roe_uninitialized	__attribute__((__uninitialized__))
+#else
+#define roe_uninitialized
+#endif
+
 #ifdef CONFIG_HIGHMEM
 #error "roe reaches all memory through the direct map: a kernel with HIGHMEM has none."
 #endif

@@ -72,15 +72,8 @@ static void count_error(struct roe_qp *qp, enum ib_wc_status status, bool recv)
 	}
 }
 
-/**
- * roe_complete_send() - report the outcome of a send WQE, if anyone asked
- * @qp: the QP
- * @ctx: takes the notification owed
- * @wqe: retired by the caller, in order
- * @status: an error is always reported, success only for signalled WQEs
- */
-void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
-		       const struct roe_swqe *wqe, enum ib_wc_status status)
+static void report_send(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
+			enum ib_wc_status status)
 {
 	struct ib_wc wc = {
 		.wr_id = wqe->wr_id,
@@ -91,8 +84,6 @@ void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
 	};
 	enum roe_cq_result res;
 
-	if (status == IB_WC_SUCCESS && !qp->sq_sig_all && !(wqe->flags & IB_SEND_SIGNALED))
-		return;
 	count_error(qp, status, false);
 	trace_roe_completion(qp, &wc, false);
 	res = roe_cq_post(qp->scq, &wc, false);
@@ -100,6 +91,21 @@ void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
 		ctx->notify_send = true;
 	else if (res == ROE_CQ_OVERRUN)
 		overrun(qp, ctx);
+}
+
+/**
+ * roe_complete_send() - report the outcome of a send WQE, if anyone asked
+ * @qp: the QP
+ * @ctx: takes the notification owed
+ * @wqe: retired by the caller, in order
+ * @status: an error is always reported, success only for signalled WQEs
+ */
+void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
+		       const struct roe_swqe *wqe, enum ib_wc_status status)
+{
+	if (status == IB_WC_SUCCESS && !qp->sq_sig_all && !(wqe->flags & IB_SEND_SIGNALED))
+		return;
+	report_send(qp, ctx, wqe, status);
 }
 
 /**

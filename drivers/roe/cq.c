@@ -69,21 +69,20 @@ static u8 user_sl(const struct ib_wc *wc)
 
 static void fill_user_wc(struct ib_uverbs_wc *uwc, const struct ib_wc *wc)
 {
-	*uwc = (struct ib_uverbs_wc) {
-		.wr_id		= wc->wr_id,
-		.status		= wc->status,
-		.opcode		= wc->opcode,
-		.vendor_err	= wc->vendor_err,
-		.byte_len	= wc->byte_len,
-		.qp_num		= wc->qp ? wc->qp->qp_num : 0,
-		.src_qp		= wc->src_qp,
-		.wc_flags	= user_wc_flags(wc->wc_flags),
-		.pkey_index	= wc->pkey_index,
-		.slid		= wc->slid,
-		.sl		= user_sl(wc),
-		.dlid_path_bits	= wc->dlid_path_bits,
-		.port_num	= wc->port_num,
-	};
+	uwc->wr_id = wc->wr_id;
+	uwc->status = wc->status;
+	uwc->opcode = wc->opcode;
+	uwc->vendor_err = wc->vendor_err;
+	uwc->byte_len = wc->byte_len;
+	uwc->qp_num = wc->qp ? wc->qp->qp_num : 0;
+	uwc->src_qp = wc->src_qp;
+	uwc->wc_flags = user_wc_flags(wc->wc_flags);
+	uwc->pkey_index = wc->pkey_index;
+	uwc->slid = wc->slid;
+	uwc->sl = user_sl(wc);
+	uwc->dlid_path_bits = wc->dlid_path_bits;
+	uwc->port_num = wc->port_num;
+	uwc->reserved = 0;
 	if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
 		uwc->ex.invalidate_rkey = wc->ex.invalidate_rkey;
 	else

@@ -514,10 +514,30 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 	return more;
 }
 
+/* A memo without an MR says nothing, whatever else is in it. */
+static void forget(struct roe_sge_memo *memo)
+{
+	memo->mr = NULL;
+	memo->message = 0;
+}
+
+/* Field by field: one by one doorbells come, and most of it is memos. */
 static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
 	__acquires(&qp->lock)
 {
-	memset(ctx, 0, sizeof(*ctx));
+	ctx->direct = false;
+	ctx->fresh = false;
+	ctx->answers_only = false;
+	ctx->hold = false;
+	ctx->may_call = false;
+	ctx->notify_send = false;
+	ctx->notify_recv = false;
+	ctx->events = 0;
+	ctx->target = NULL;
+	forget(&ctx->source);
+	forget(&ctx->answer);
+	forget(&ctx->brought);
+	forget(&ctx->received);
 	spin_lock(&qp->lock);
 	ctx->now = ktime_get_ns();
 }
@@ -590,7 +610,7 @@ static void learn(struct roe_qp *qp, u64 begin)
 static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 {
 	bool small = false, left = false;
-	struct roe_ctx ctx;
+	struct roe_ctx ctx roe_uninitialized;
 	int err = 0;
 
 	local_bh_disable();
@@ -732,7 +752,7 @@ void roe_qp_flushed(struct roe_qp *qp)
  */
 void roe_qp_settle(struct roe_qp *qp)
 {
-	struct roe_ctx ctx;
+	struct roe_ctx ctx roe_uninitialized;
 
 	roe_qp_flushed(qp);
 	roe_relay_part(qp);
@@ -746,7 +766,7 @@ void roe_qp_settle(struct roe_qp *qp)
 static enum hrtimer_restart timer_fn(struct hrtimer *timer)
 {
 	struct roe_qp *qp = container_of(timer, struct roe_qp, timer);
-	struct roe_ctx ctx;
+	struct roe_ctx ctx roe_uninitialized;
 
 	roe_qp_begin(qp, &ctx);
 	ctx.may_call = true;
@@ -760,7 +780,7 @@ static enum hrtimer_restart timer_fn(struct hrtimer *timer)
 void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 {
 	struct roe_rx_row row = { .first = pkts, .stride = sizeof(*pkts), .n = n };
-	struct roe_ctx ctx;
+	struct roe_ctx ctx roe_uninitialized;
 
 	begin(qp, &ctx);
 	ctx.may_call = true;
@@ -781,7 +801,7 @@ void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb)
 		.n = txb->n,
 	};
 	unsigned int budget = 4;
-	struct roe_ctx ctx;
+	struct roe_ctx ctx roe_uninitialized;
 	bool more;
 
 	begin(qp, &ctx);
@@ -987,7 +1007,7 @@ static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_uco
 
 static void unpublish_and_free(struct roe_qp *qp)
 {
-	struct roe_ctx ctx;
+	struct roe_ctx ctx roe_uninitialized;
 
 	roe_qp_settle(qp);
 	unpublish(qp);

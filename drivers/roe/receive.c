@@ -504,7 +504,7 @@ enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 {
 	struct flow flow = { .net = net, .skb = skb };
 	struct batch *batch = this_cpu_ptr(batches);
-	struct roe_segs segs;
+	struct roe_segs segs roe_uninitialized;
 	bool taken;
 
 	if (!roe_segs_begin(&segs, skb) || !roe_segs_next(&segs) ||

@@ -79,21 +79,20 @@ ROE_EXPORT_FOR_TEST(roe_rq_pending);
 static void copy_from_ring(const struct roe_rq *rq, struct roe_rwqe *rwqe, const void *slot)
 {
 	const struct rxe_sge *src = slot + sizeof(struct rxe_recv_wqe);
-	struct rxe_recv_wqe u;
+	const struct rxe_recv_wqe *u = slot;
+	u32 num = READ_ONCE(u->dma.num_sge);
 	u64 sum = 0;
 	u32 i;
 
-	memcpy(&u, slot, sizeof(u));
-	barrier();	/* one read: the compiler must not go back to the ring */
-	rwqe->wr_id = u.wr_id;
+	rwqe->wr_id = READ_ONCE(u->wr_id);
 	rwqe->num_sge = 0;
 	rwqe->length = 0;
 	rwqe->status = IB_WC_SUCCESS;
-	if (u.dma.num_sge > rq->max_sge) {
+	if (num > rq->max_sge) {
 		rwqe->status = IB_WC_LOC_QP_OP_ERR;
 		return;
 	}
-	for (i = 0; i < u.dma.num_sge; i++) {
+	for (i = 0; i < num; i++) {
 		rwqe->sge[i].addr = READ_ONCE(src[i].addr);
 		rwqe->sge[i].len = READ_ONCE(src[i].length);
 		rwqe->sge[i].lkey = READ_ONCE(src[i].lkey);

@@ -79,6 +79,7 @@ static void set_length(struct roe_swqe *wqe)
 	wqe->length = sum;
 }
 
+/* Each field is read once: the ring changes under our feet. */
 static void copy_keys(struct roe_swqe *wqe, const struct rxe_send_wr *wr)
 {
 	switch (wqe->opcode) {
@@ -86,42 +87,42 @@ static void copy_keys(struct roe_swqe *wqe, const struct rxe_send_wr *wr)
 	case IB_WR_RDMA_WRITE_WITH_IMM:
 	case IB_WR_RDMA_READ:
 	case IB_WR_ATOMIC_WRITE:
-		wqe->raddr = wr->wr.rdma.remote_addr;
-		wqe->rkey = wr->wr.rdma.rkey;
+		wqe->raddr = READ_ONCE(wr->wr.rdma.remote_addr);
+		wqe->rkey = READ_ONCE(wr->wr.rdma.rkey);
 		break;
 	case IB_WR_ATOMIC_CMP_AND_SWP:
 	case IB_WR_ATOMIC_FETCH_AND_ADD:
-		wqe->raddr = wr->wr.atomic.remote_addr;
-		wqe->rkey = wr->wr.atomic.rkey;
-		wqe->compare_add = wr->wr.atomic.compare_add;
-		wqe->swap = wr->wr.atomic.swap;
+		wqe->raddr = READ_ONCE(wr->wr.atomic.remote_addr);
+		wqe->rkey = READ_ONCE(wr->wr.atomic.rkey);
+		wqe->compare_add = READ_ONCE(wr->wr.atomic.compare_add);
+		wqe->swap = READ_ONCE(wr->wr.atomic.swap);
 		break;
 	case IB_WR_BIND_MW:
-		wqe->raddr = wr->wr.mw.addr;
-		wqe->rkey = wr->wr.mw.rkey;
-		wqe->bind_len = wr->wr.mw.length;
-		wqe->bind_lkey = wr->wr.mw.mr_lkey;
-		wqe->bind_rkey = wr->wr.mw.mw_rkey;
-		wqe->bind_access = wr->wr.mw.access;
+		wqe->raddr = READ_ONCE(wr->wr.mw.addr);
+		wqe->rkey = READ_ONCE(wr->wr.mw.rkey);
+		wqe->bind_len = READ_ONCE(wr->wr.mw.length);
+		wqe->bind_lkey = READ_ONCE(wr->wr.mw.mr_lkey);
+		wqe->bind_rkey = READ_ONCE(wr->wr.mw.mw_rkey);
+		wqe->bind_access = READ_ONCE(wr->wr.mw.access);
 		break;
 	default:
 		break;
 	}
 	if (wqe->opcode == IB_WR_LOCAL_INV || wqe->opcode == IB_WR_SEND_WITH_INV)
-		wqe->inv_rkey = wr->ex.invalidate_rkey;
+		wqe->inv_rkey = READ_ONCE(wr->ex.invalidate_rkey);
 	else
-		wqe->imm = (__force __be32)wr->ex.imm_data;
+		wqe->imm = (__force __be32)READ_ONCE(wr->ex.imm_data);
 }
 
 /*
  * ibv_wr_set_inline_data() neither sets the flag nor counts an SGE, so a length
  * without SGEs means inline as well (abi.md 8.5).
  */
-static bool is_inline(const struct rxe_send_wqe *u)
+static bool is_inline(u32 opcode, u32 flags, u32 num_sge, u32 length)
 {
-	if (u->wr.send_flags & IB_SEND_INLINE)
+	if (flags & IB_SEND_INLINE)
 		return true;
-	return (BIT(u->wr.opcode) & INLINE_OPCODES) && !u->dma.num_sge && u->dma.length;
+	return (BIT(opcode) & INLINE_OPCODES) && !num_sge && length;
 }
 
 static void copy_inline(struct roe_qp *qp, struct roe_swqe *wqe, u32 length, const void *data)
@@ -159,10 +160,9 @@ static void copy_sges(struct roe_qp *qp, struct roe_swqe *wqe, u32 num, const vo
  * The builder puts the 8 bytes where SGEs or inline data are else; a legacy post
  * would put an SGE there, and has no way to name the target (abi.md 8.3).
  */
-static void copy_atomic_write(struct roe_swqe *wqe, const struct rxe_send_wqe *u,
-			      const void *data)
+static void copy_atomic_write(struct roe_swqe *wqe, u32 num_sge, u32 length, const void *data)
 {
-	if (u->dma.num_sge || u->dma.length != sizeof(wqe->atomic_data)) {
+	if (num_sge || length != sizeof(wqe->atomic_data)) {
 		wqe->status = IB_WC_LOC_QP_OP_ERR;
 		return;
 	}
@@ -170,57 +170,91 @@ static void copy_atomic_write(struct roe_swqe *wqe, const struct rxe_send_wqe *u
 	wqe->length = sizeof(wqe->atomic_data);
 }
 
-static void copy_flush(struct roe_swqe *wqe, const struct rxe_send_wqe *u)
+static void copy_flush(struct roe_swqe *wqe, const struct rxe_send_wr *wr, u32 num_sge, u32 length)
 {
 	struct flush_wr flush;
 
-	BUILD_BUG_ON(sizeof(flush) > sizeof(u->wr.wr));
-	memcpy(&flush, &u->wr.wr, sizeof(flush));
-	if (u->dma.num_sge || flush.level > ROE_FETH_SEL_MR || !flush.type ||
+	BUILD_BUG_ON(sizeof(flush) > sizeof(wr->wr));
+	memcpy(&flush, &wr->wr, sizeof(flush));
+	barrier();	/* one read: the compiler must not go back to the ring */
+	if (num_sge || flush.level > ROE_FETH_SEL_MR || !flush.type ||
 	    flush.type & ~(ROE_FETH_PLT_GLOBAL | ROE_FETH_PLT_PERSISTENT))
 		wqe->status = IB_WC_LOC_QP_OP_ERR;
 	wqe->raddr = flush.remote_addr;
 	wqe->rkey = flush.rkey;
-	wqe->length = u->dma.length;
+	wqe->length = length;
 	wqe->feth = (flush.level << ROE_FETH_SEL_SHIFT & ROE_FETH_SEL_MASK) |
 		    (flush.type & ROE_FETH_PLT_MASK);
+}
+
+/* The address of a datagram: an index of a handle and two numbers, judged in a copy. */
+static void copy_address(struct roe_qp *qp, struct roe_swqe *wqe, const struct rxe_send_wr *src)
+{
+	struct rxe_send_wr wr;
+
+	memcpy(&wr, src, sizeof(wr));
+	barrier();	/* one read: the compiler must not go back to the ring */
+	roe_ud_from_ring(qp, wqe, &wr);
+}
+
+/* What not every opcode fills in. Field by field: a string instruction costs more. */
+static void clear(struct roe_swqe *wqe)
+{
+	wqe->num_sge = 0;
+	wqe->state = ROE_SWQE_POSTED;
+	wqe->status = IB_WC_SUCCESS;
+	wqe->imm = 0;
+	wqe->inv_rkey = 0;
+	wqe->length = 0;
+	wqe->rkey = 0;
+	wqe->raddr = 0;
+	wqe->bind_len = 0;
+	wqe->bind_lkey = 0;
+	wqe->bind_rkey = 0;
+	wqe->bind_access = 0;
+	wqe->reg_mr = NULL;
+	wqe->reg_access = 0;
+	wqe->first_psn = 0;
+	wqe->last_psn = 0;
 }
 
 /**
  * roe_wqe_from_ring() - private copy of a user's send WQE
  * @qp: its limits apply
  * @wqe: filled in; status says whether it may run
- * @slot: element of the shared ring, changing under our feet
+ * @slot: element of the shared ring, changing under our feet: nothing in it is read twice
  */
 void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot)
 {
 	const void *data = slot + sizeof(struct rxe_send_wqe);
-	struct rxe_send_wqe u;
+	const struct rxe_send_wqe *u = slot;
+	u32 opcode = READ_ONCE(u->wr.opcode);
+	u32 flags = READ_ONCE(u->wr.send_flags);
+	u32 length = READ_ONCE(u->dma.length);
+	u32 num_sge = READ_ONCE(u->dma.num_sge);
 
-	memcpy(&u, slot, sizeof(u));
-	barrier();	/* one read: the compiler must not go back to the ring */
-	memset(wqe, 0, sizeof(*wqe));
-	wqe->wr_id = u.wr.wr_id;
-	wqe->flags = u.wr.send_flags & SEND_FLAGS & ~IB_SEND_INLINE;
-	if (!may_post(qp, u.wr.opcode)) {
+	clear(wqe);
+	wqe->wr_id = READ_ONCE(u->wr.wr_id);
+	wqe->flags = flags & SEND_FLAGS & ~IB_SEND_INLINE;
+	if (!may_post(qp, opcode)) {
 		wqe->opcode = IB_WR_SEND;
 		wqe->status = IB_WC_LOC_QP_OP_ERR;
 		return;
 	}
-	wqe->opcode = u.wr.opcode;
-	copy_keys(wqe, &u.wr);
-	if (is_local(wqe->opcode))
+	wqe->opcode = opcode;
+	copy_keys(wqe, &u->wr);
+	if (is_local(opcode))
 		return;
-	if (wqe->opcode == IB_WR_ATOMIC_WRITE)
-		copy_atomic_write(wqe, &u, data);
-	else if (wqe->opcode == IB_WR_FLUSH)
-		copy_flush(wqe, &u);
-	else if (is_inline(&u))
-		copy_inline(qp, wqe, u.dma.length, data);
+	if (opcode == IB_WR_ATOMIC_WRITE)
+		copy_atomic_write(wqe, num_sge, length, data);
+	else if (opcode == IB_WR_FLUSH)
+		copy_flush(wqe, &u->wr, num_sge, length);
+	else if (is_inline(opcode, flags, num_sge, length))
+		copy_inline(qp, wqe, length, data);
 	else
-		copy_sges(qp, wqe, u.dma.num_sge, data);
+		copy_sges(qp, wqe, num_sge, data);
 	if (roe_qp_is_ud(qp))
-		roe_ud_from_ring(qp, wqe, &u.wr);
+		copy_address(qp, wqe, &u->wr);
 }
 
 ROE_EXPORT_FOR_TEST(roe_wqe_from_ring);
