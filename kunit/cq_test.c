@@ -123,6 +123,70 @@ static void cq_overrun(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post(&t->kernel, 0), ROE_CQ_OVERRUN);
 }
 
+static unsigned int post_batch(struct roe_cq *cq, u64 wr_id, unsigned int n)
+{
+	/* too large for the stack */
+	static struct roe_cq_batch batch;
+	static struct ib_qp qp = { .qp_num = 17 };
+	unsigned int i;
+
+	batch.cq = cq;
+	batch.n = n;
+	for (i = 0; i < n; i++)
+		batch.done[i] = (struct roe_done){ .wr_id = wr_id + i, .opcode = IB_WC_RECV };
+	return roe_cq_post_batch(&batch, &qp);
+}
+
+/* Many at once: in order, round the end of the ring, one event, and no more than fit. */
+static void check_batch(struct kunit *test, struct roe_cq *cq, u32 room,
+			u64 (*poll)(struct roe_cq *))
+{
+	struct cq_test *t = test->priv;
+	u64 posted = 0, polled = 0;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+		KUNIT_EXPECT_EQ(test, post_batch(cq, posted, 3), ROE_CQ_NOTIFY);
+		posted += 3;
+		KUNIT_EXPECT_EQ(test, post_batch(cq, posted, room - 3), ROE_CQ_OK);
+		posted += room - 3;
+		KUNIT_EXPECT_EQ(test, roe_cq_unpolled(cq), room);
+		while (polled < posted)
+			KUNIT_EXPECT_EQ(test, poll(cq), polled++);
+		KUNIT_EXPECT_EQ(test, post_batch(cq, posted++, 1), ROE_CQ_OK);
+		KUNIT_EXPECT_EQ(test, poll(cq), polled++);
+	}
+	roe_cq_arm(&cq->ib, IB_CQ_SOLICITED);
+	KUNIT_EXPECT_EQ(test, post_batch(cq, posted, room + 1), ROE_CQ_OVERRUN);
+	for (i = 0; i < room; i++)
+		KUNIT_EXPECT_EQ(test, poll(cq), polled++);
+	KUNIT_EXPECT_EQ(test, post_batch(cq, posted, 1), ROE_CQ_OVERRUN);
+	flush_work(&cq->error_work);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->errors), 1);
+}
+
+static u64 kernel_poll(struct roe_cq *cq)
+{
+	struct ib_wc wc;
+
+	return roe_cq_poll(&cq->ib, 1, &wc) ? wc.wr_id : U64_MAX;
+}
+
+static void cq_batch(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+
+	check_batch(test, &t->kernel, KERNEL_CQE, kernel_poll);
+}
+
+static void cq_user_batch(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+
+	check_batch(test, &t->user, USER_CQE, user_poll);
+}
+
 /* Who watches may ask until the core has forgotten it. */
 static void cq_destroyed(struct kunit *test)
 {
@@ -506,6 +570,8 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_poll_late),
 	KUNIT_CASE(cq_consumer_ahead),
 	KUNIT_CASE(cq_user_translate),
+	KUNIT_CASE(cq_batch),
+	KUNIT_CASE(cq_user_batch),
 	KUNIT_CASE(cq_resize),
 	KUNIT_CASE(cq_resize_busy),
 	{}

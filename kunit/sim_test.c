@@ -383,6 +383,39 @@ static void sim_large(struct kunit *test)
 	}
 }
 
+/* What one run receives is completed at once, when all of it is there, and in order. */
+static void sim_collect(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct sim_side *side = &sim->side[1];
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC, .collect = true };
+	unsigned int i, n = min_t(unsigned int, SIM_WRS, ROE_CQ_BATCH);
+	struct sim_pkt *pkt;
+	struct ib_wc wc;
+
+	sim_reset(sim, PSN0, PSN1);
+	sim->slot = 64;
+	for (i = 0; i < n; i++) {
+		sim_recv(sim, 1, 64);
+		sim_post(sim, 0, IB_WR_SEND, 1 + i, 0);
+	}
+	sim_emit(sim, 0);
+	rcu_read_lock_bh();
+	spin_lock(&side->qp->lock);
+	while ((pkt = sim_take(sim))) {
+		roe_qp_dispatch(side->qp, &ctx, &pkt->rx);
+		sim_put(sim, pkt);
+	}
+	KUNIT_EXPECT_EQ(test, roe_cq_unpolled(&side->rcq), 0);
+	roe_complete_collected(side->qp, &ctx);
+	KUNIT_EXPECT_EQ(test, roe_cq_unpolled(&side->rcq), n);
+	spin_unlock(&side->qp->lock);
+	rcu_read_unlock_bh();
+	for (i = 0; i < n && roe_cq_poll(&side->rcq.ib, 1, &wc); i++)
+		KUNIT_EXPECT_EQ(test, wc.byte_len, 1 + i);
+	KUNIT_EXPECT_EQ(test, i, n);
+}
+
 /* The window stays a window when the last READ is half of the PSN space ago. */
 static void sim_window(struct kunit *test)
 {
@@ -2295,6 +2328,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE_PARAM(sim_direct, load_gen_params),
 	KUNIT_CASE(sim_direct_toggled),
 	KUNIT_CASE(sim_window),
+	KUNIT_CASE(sim_collect),
 	KUNIT_CASE(sim_widen),
 	KUNIT_CASE(sim_widen_wrap),
 	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),

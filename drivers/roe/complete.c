@@ -72,6 +72,72 @@ static void count_error(struct roe_qp *qp, enum ib_wc_status status, bool recv)
 	}
 }
 
+/**
+ * roe_complete_collected() - post what this run has collected
+ * @qp: the QP
+ * @ctx: takes the notifications owed
+ *
+ * Before anything else is posted, and before the lock is dropped. So nobody but this
+ * run knows that there ever was anything to be posted.
+ */
+void roe_complete_collected(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	unsigned int owed;
+
+	if (!qp->batch.n)
+		return;
+	owed = roe_cq_post_batch(&qp->batch, &qp->ib);
+	/* if both are the same CQ, which of the two does not matter */
+	if (owed & ROE_CQ_NOTIFY && qp->batch.cq == qp->scq)
+		ctx->notify_send = true;
+	else if (owed & ROE_CQ_NOTIFY)
+		ctx->notify_recv = true;
+	if (owed & ROE_CQ_OVERRUN)
+		overrun(qp, ctx);
+	qp->batch.n = 0;
+}
+
+ROE_EXPORT_FOR_TEST(roe_complete_collected);
+
+/**
+ * roe_complete_later() - a success, to be posted with others of this run
+ * @qp: the QP
+ * @ctx: says whether this run collects
+ * @cq: one of its CQs
+ * @len: bytes; behind a long message nothing waits for company
+ *
+ * Return: to be filled in; NULL: to be posted now, with all details.
+ */
+struct roe_done *roe_complete_later(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_cq *cq,
+				    u32 len)
+{
+	struct roe_cq_batch *batch = &qp->batch;
+
+	if (!ctx->collect || len > ROE_COLLECT_BYTES || trace_roe_completion_enabled())
+		return NULL;
+	if (batch->n && (batch->cq != cq || batch->n == ROE_CQ_BATCH))
+		roe_complete_collected(qp, ctx);
+	batch->cq = cq;
+	return &batch->done[batch->n++];
+}
+
+static bool collect_send(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe)
+{
+	struct roe_done *done = roe_complete_later(qp, ctx, qp->scq, wqe->length);
+
+	if (!done)
+		return false;
+	done->wr_id = wqe->wr_id;
+	done->byte_len = wqe->length;
+	done->src_qp = 0;
+	done->imm_data = 0;
+	done->opcode = wc_opcode(wqe->opcode);
+	done->wc_flags = 0;
+	done->port_num = 0;
+	done->solicited = false;
+	return true;
+}
+
 static void report_send(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
 			enum ib_wc_status status)
 {
@@ -84,6 +150,7 @@ static void report_send(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 	};
 	enum roe_cq_result res;
 
+	roe_complete_collected(qp, ctx);
 	count_error(qp, status, false);
 	trace_roe_completion(qp, &wc, false);
 	res = roe_cq_post(qp->scq, &wc, false);
@@ -105,7 +172,8 @@ void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
 {
 	if (status == IB_WC_SUCCESS && !qp->sq_sig_all && !(wqe->flags & IB_SEND_SIGNALED))
 		return;
-	report_send(qp, ctx, wqe, status);
+	if (status != IB_WC_SUCCESS || !collect_send(qp, ctx, wqe))
+		report_send(qp, ctx, wqe, status);
 }
 
 /**
@@ -122,6 +190,7 @@ void roe_complete_recv(struct roe_qp *qp, struct roe_ctx *ctx, struct ib_wc *wc,
 
 	wc->qp = &qp->ib;
 	wc->port_num = 1;
+	roe_complete_collected(qp, ctx);
 	count_error(qp, wc->status, true);
 	trace_roe_completion(qp, wc, true);
 	res = roe_cq_post(qp->rcq, wc, solicited);

@@ -117,9 +117,9 @@ static bool add_kernel(struct roe_cq *cq, const struct ib_wc *wc)
 }
 
 /* Moderated: one event for many completions. An error does not wait. */
-static bool hold(struct roe_cq *cq, const struct ib_wc *wc)
+static bool hold(struct roe_cq *cq, enum ib_wc_status status)
 {
-	if (cq->mod_count <= 1 || !cq->mod_period || wc->status != IB_WC_SUCCESS)
+	if (cq->mod_count <= 1 || !cq->mod_period || status != IB_WC_SUCCESS)
 		return false;
 	if (++cq->held >= cq->mod_count)
 		return false;
@@ -136,14 +136,14 @@ static void disarm(struct roe_cq *cq)
 }
 
 /* An arm is good for one event; NEXT_COMP is the stronger one. */
-static bool take_arm(struct roe_cq *cq, const struct ib_wc *wc, bool solicited)
+static bool take_arm(struct roe_cq *cq, enum ib_wc_status status, bool solicited)
 {
-	if (wc->status != IB_WC_SUCCESS)
+	if (status != IB_WC_SUCCESS)
 		solicited = true;
 	if (!(cq->armed & IB_CQ_NEXT_COMP) &&
 	    !(cq->armed & IB_CQ_SOLICITED && solicited))
 		return false;
-	if (hold(cq, wc))
+	if (hold(cq, status))
 		return false;
 	disarm(cq);
 	return true;
@@ -171,7 +171,7 @@ enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
 		cq->overrun = true;
 		roe_notify_queue(&cq->error_work);
 		result = ROE_CQ_OVERRUN;
-	} else if (take_arm(cq, wc, solicited)) {
+	} else if (take_arm(cq, wc->status, solicited)) {
 		result = ROE_CQ_NOTIFY;
 	}
 	spin_unlock_irqrestore(&cq->lock, flags);
@@ -179,6 +179,96 @@ enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
 }
 
 ROE_EXPORT_FOR_TEST(roe_cq_post);
+
+static void fill_wc_done(struct ib_wc *wc, struct ib_qp *qp, const struct roe_done *done)
+{
+	*wc = (struct ib_wc) {
+		.wr_id		= done->wr_id,
+		.status		= IB_WC_SUCCESS,
+		.opcode		= done->opcode,
+		.byte_len	= done->byte_len,
+		.qp		= qp,
+		.ex.imm_data	= done->imm_data,
+		.src_qp		= done->src_qp,
+		.wc_flags	= done->wc_flags,
+		.port_num	= done->port_num,
+	};
+}
+
+static void fill_user_done(struct ib_uverbs_wc *uwc, const struct ib_qp *qp,
+			   const struct roe_done *done)
+{
+	uwc->wr_id = done->wr_id;
+	uwc->status = IB_WC_SUCCESS;
+	uwc->opcode = done->opcode;
+	uwc->vendor_err = 0;
+	uwc->byte_len = done->byte_len;
+	uwc->ex.imm_data = done->imm_data;
+	uwc->qp_num = qp->qp_num;
+	uwc->src_qp = done->src_qp;
+	uwc->wc_flags = user_wc_flags(done->wc_flags);
+	uwc->pkey_index = 0;
+	uwc->slid = 0;
+	uwc->sl = 0;
+	uwc->dlid_path_bits = 0;
+	uwc->port_num = done->port_num;
+	uwc->reserved = 0;
+}
+
+/* Returns how many found room. */
+static unsigned int add_batch(struct roe_cq *cq, struct ib_qp *qp,
+			      const struct roe_cq_batch *batch)
+{
+	unsigned int n, i;
+
+	if (!cq->ring) {
+		n = min(batch->n, cq->wc_mask + 1 - (cq->wc_prod - cq->wc_cons));
+		for (i = 0; i < n; i++)
+			fill_wc_done(&cq->wc[cq->wc_prod++ & cq->wc_mask], qp, &batch->done[i]);
+		return n;
+	}
+	n = min(batch->n, roe_ring_capacity(cq->ring) - user_unpolled(cq));
+	for (i = 0; i < n; i++)
+		fill_user_done(roe_ring_slot(cq->ring, cq->ring->prod + i), qp,
+			       &batch->done[i]);
+	roe_ring_publish_many(cq->ring, n);
+	cq->user_prod += n;
+	return n;
+}
+
+/**
+ * roe_cq_post_batch - add completions, for one look at the user's index
+ * @batch: at least one
+ * @qp: whose they are
+ *
+ * Context: as roe_cq_post(). The result is that of roe_cq_post() for each in turn.
+ * Return: what the caller owes, bits of enum roe_cq_result.
+ */
+unsigned int roe_cq_post_batch(const struct roe_cq_batch *batch, struct ib_qp *qp)
+{
+	struct roe_cq *cq = batch->cq;
+	unsigned int owed = ROE_CQ_OK, n = 0, i;
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	if (!cq->overrun)
+		n = add_batch(cq, qp, batch);
+	if (cq->lossy)
+		n = batch->n;
+	if (n < batch->n && !cq->overrun) {
+		cq->overrun = true;
+		roe_notify_queue(&cq->error_work);
+	}
+	if (n < batch->n)
+		owed = ROE_CQ_OVERRUN;
+	for (i = 0; i < n && cq->armed; i++)
+		if (take_arm(cq, IB_WC_SUCCESS, batch->done[i].solicited))
+			owed |= ROE_CQ_NOTIFY;
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return owed;
+}
+
+ROE_EXPORT_FOR_TEST(roe_cq_post_batch);
 
 /**
  * roe_cq_unpolled - how many completions wait to be polled

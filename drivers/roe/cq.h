@@ -37,6 +37,30 @@ struct roe_cq {
 	struct work_struct	notify_work;	/* calls a kernel user's handler */
 };
 
+/* A success of which there is nothing unusual to be told. */
+struct roe_done {
+	u64			wr_id;
+	u32			byte_len;
+	u32			src_qp;
+	union {
+		__be32		imm_data;
+		u32		invalidate_rkey;
+	};
+	u8			opcode;		/* enum ib_wc_opcode */
+	u8			wc_flags;	/* enum ib_wc_flags */
+	u8			port_num;
+	bool			solicited;
+};
+
+#define ROE_CQ_BATCH	32
+
+/* What one run of a QP has completed, in order; all of one CQ. */
+struct roe_cq_batch {
+	struct roe_cq		*cq;
+	unsigned int		n;
+	struct roe_done		done[ROE_CQ_BATCH];
+};
+
 static inline struct roe_cq *roe_cq(struct ib_cq *ibcq)
 {
 	return container_of(ibcq, struct roe_cq, ib);
@@ -62,6 +86,8 @@ void roe_notify_queue(struct work_struct *work);
  * Any context, QP lock may be held. Takes cq->lock.
  */
 enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc, bool solicited);
+/* The same for many of one QP at once; returns bits of enum roe_cq_result. */
+unsigned int roe_cq_post_batch(const struct roe_cq_batch *batch, struct ib_qp *qp);
 /* Completions nobody has polled yet; takes cq->lock. */
 u32 roe_cq_unpolled(struct roe_cq *cq);
 void roe_cq_notify(struct roe_cq *cq, bool may_call);

@@ -254,13 +254,16 @@ static bool take_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *
  * @ctx: takes notifications and events
  * @row: of this QP's transport
  *
- * The result is that of roe_qp_dispatch() for one after the other.
+ * The result is that of roe_qp_dispatch() for one after the other. What they complete is
+ * posted together, but before anything leaves: who has the ACK of a message may rely on its
+ * completion being there.
  */
 void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_row *row)
 {
 	struct roe_rx_row part = *row;
 	unsigned int i = 0, alone = 0;
 
+	ctx->collect = row->n > 1;
 	while (i < row->n) {
 		part.first = roe_rx_at(row, i);
 		part.n = row->n - i;
@@ -278,6 +281,8 @@ void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct ro
 		roe_qp_dispatch(qp, ctx, part.first);
 		i++;
 	}
+	roe_complete_collected(qp, ctx);
+	ctx->collect = false;
 }
 
 ROE_EXPORT_FOR_TEST(roe_qp_dispatch_row);
@@ -530,6 +535,7 @@ static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
 	ctx->answers_only = false;
 	ctx->hold = false;
 	ctx->may_call = false;
+	ctx->collect = false;
 	ctx->notify_send = false;
 	ctx->notify_recv = false;
 	ctx->events = 0;

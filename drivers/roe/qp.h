@@ -343,6 +343,7 @@ struct roe_qp {
 	u32			fault_seq;	/* last number of a request for pages */
 	u64			pages_at;	/* ns: ask once more, without memory; 0: no */
 	struct roe_cq		*scq, *rcq;
+	struct roe_cq_batch	batch;		/* of this run, not posted yet */
 	struct roe_sq		sq;
 	struct roe_rq		rq;		/* empty with an SRQ */
 	struct roe_srq		*srq;
@@ -384,6 +385,7 @@ struct roe_ctx {
 	bool	answers_only;	/* requests of this QP take another way than its answers */
 	bool	hold;		/* what is in the SQ waits for company (hold.c) */
 	bool	may_call;	/* nobody above us holds a lock: handlers may be called */
+	bool	collect;	/* completions are posted together, when all is received */
 	bool	notify_send;	/* roe_cq_notify(scq) */
 	bool	notify_recv;
 	u32	events;		/* bit per enum ib_event_type */

@@ -464,9 +464,34 @@ static struct verdict do_flush(struct roe_qp *qp, const struct roe_pkt *p)
 	return answer_flush(resp, p->psn, roe_psn_add(resp->msn, 1)) ? ACCEPT : LATER;
 }
 
-/* A receive WQE is used up: SEND, or WRITE with immediate. */
-static void complete_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p,
-			  u32 flags)
+static bool collect_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p,
+			 u32 flags)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_done *done = roe_complete_later(qp, ctx, qp->rcq, resp->done);
+
+	if (!done)
+		return false;
+	done->wr_id = resp->rwqe.wr_id;
+	done->byte_len = resp->done;
+	done->src_qp = qp->dest_qpn;
+	done->imm_data = 0;
+	done->opcode = flags & ROE_F_WRITE ? IB_WC_RECV_RDMA_WITH_IMM : IB_WC_RECV;
+	done->wc_flags = 0;
+	done->port_num = 1;
+	done->solicited = p->se;
+	if (flags & ROE_F_IMM) {
+		done->imm_data = p->imm;
+		done->wc_flags = IB_WC_WITH_IMM;
+	} else if (flags & ROE_F_IETH) {
+		done->invalidate_rkey = p->rkey;
+		done->wc_flags = IB_WC_WITH_INVALIDATE;
+	}
+	return true;
+}
+
+static void report_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p,
+			u32 flags)
 {
 	struct roe_resp *resp = &qp->resp;
 	struct ib_wc wc = {
@@ -484,8 +509,16 @@ static void complete_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 		wc.ex.invalidate_rkey = p->rkey;
 		wc.wc_flags = IB_WC_WITH_INVALIDATE;
 	}
-	resp->rwqe_valid = false;
 	roe_complete_recv(qp, ctx, &wc, p->se);
+}
+
+/* A receive WQE is used up: SEND, or WRITE with immediate. */
+static void complete_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p,
+			  u32 flags)
+{
+	qp->resp.rwqe_valid = false;
+	if (!collect_rwqe(qp, ctx, p, flags))
+		report_rwqe(qp, ctx, p, flags);
 }
 
 static struct verdict execute(struct roe_qp *qp, struct roe_ctx *ctx,

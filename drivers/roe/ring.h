@@ -100,12 +100,18 @@ static inline void *roe_ring_next(const struct roe_ring *ring)
 	return roe_ring_slot(ring, ring->prod);
 }
 
+/* Show @n elements to the user. */
+static inline void roe_ring_publish_many(struct roe_ring *ring, u32 n)
+{
+	ring->prod = (ring->prod + n) & ring->mask;
+	/* pairs with the library's acquire in ibv_poll_cq() */
+	smp_store_release(&ring->buf->producer_index, ring->prod);
+}
+
 /* Show the element to the user. */
 static inline void roe_ring_publish(struct roe_ring *ring)
 {
-	ring->prod = (ring->prod + 1) & ring->mask;
-	/* pairs with the library's acquire in ibv_poll_cq() */
-	smp_store_release(&ring->buf->producer_index, ring->prod);
+	roe_ring_publish_many(ring, 1);
 }
 
 /* In a ring that nobody has mapped yet the first @n elements count as polled. */

@@ -44,6 +44,7 @@
  */
 #define ROE_LOCAL_ALONE_NS	(100 * NSEC_PER_MSEC)
 #define ROE_LOCAL_ALONE_PKTS	8
+#define ROE_COLLECT_BYTES	SZ_4K	/* longer messages complete at once */
 #define ROE_CNP_INTERVAL_NS	(50 * NSEC_PER_USEC)	/* DCQCN's N: a QP's CNPs */
 #define ROE_ALPHA_NS		(55 * NSEC_PER_USEC)	/* DCQCN's K: a round trip at least */
 #define ROE_ALPHA_ONE		1024u
@@ -143,6 +144,9 @@ void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
 		       const struct roe_swqe *wqe, enum ib_wc_status status);
 void roe_complete_recv(struct roe_qp *qp, struct roe_ctx *ctx, struct ib_wc *wc,
 		       bool solicited);
+struct roe_done *roe_complete_later(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_cq *cq,
+				    u32 len);
+void roe_complete_collected(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx);
