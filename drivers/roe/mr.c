@@ -292,6 +292,70 @@ struct roe_mr *roe_mr_get_remote(struct roe_qp *qp, u32 rkey, int access, u64 va
 
 ROE_EXPORT_FOR_TEST(roe_mr_get_remote);
 
+/* What lasts and may be used under @key, and @len bytes at @va are a part of it. */
+static bool recall(const struct roe_run_memo *memo, u32 key, u64 va, u64 len)
+{
+	return memo->mr && memo->key == key && covers(memo->mr, va, len);
+}
+
+static void remember(struct roe_run_memo *memo, struct roe_mr *mr, u32 key)
+{
+	if (mr && roe_mr_lasts(mr))
+		*memo = (struct roe_run_memo){ mr, key };
+}
+
+/**
+ * roe_mr_get_local_again - roe_mr_get_local() for many messages of one run
+ * @qp: qp->lock held
+ * @memo: of this run, for this PD and this access
+ * @pd: protection domain of the QP or SRQ
+ * @lkey: all 32 bits
+ * @access: IB_ACCESS_LOCAL_WRITE, or 0 to read
+ * @va: first byte
+ * @len: bytes, may be 0
+ *
+ * Context: as roe_mr_get(); one RCU read-side section as long as @memo is used.
+ * Return: as roe_mr_get().
+ */
+struct roe_mr *roe_mr_get_local_again(struct roe_qp *qp, struct roe_run_memo *memo,
+				      const struct ib_pd *pd, u32 lkey, int access, u64 va,
+				      u64 len)
+{
+	struct roe_mr *mr;
+
+	if (recall(memo, lkey, va, len))
+		return memo->mr;
+	mr = roe_mr_get_local(qp, pd, lkey, access, va, len);
+	remember(memo, mr, lkey);
+	return mr;
+}
+
+/**
+ * roe_mr_get_remote_again - roe_mr_get_remote() for many messages of one run
+ * @qp: QP of the request; qp->lock held
+ * @memo: of this run, for this access
+ * @rkey: all 32 bits, of an MR or a window
+ * @access: at least one of IB_ACCESS_REMOTE_*
+ * @va: first byte
+ * @len: bytes, may be 0
+ *
+ * Context: as roe_mr_get_local_again().
+ * Return: as roe_mr_get().
+ */
+struct roe_mr *roe_mr_get_remote_again(struct roe_qp *qp, struct roe_run_memo *memo, u32 rkey,
+				       int access, u64 va, u64 len)
+{
+	struct roe_mr *mr;
+
+	if (recall(memo, rkey, va, len))
+		return memo->mr;
+	mr = roe_mr_get_remote(qp, rkey, access, va, len);
+	/* of all memory there may be holes in the range */
+	if (mr && mr->type != ROE_MR_DMA)
+		remember(memo, mr, rkey);
+	return mr;
+}
+
 /**
  * roe_mr_put - the end of an access
  * @mr: from roe_mr_get(), roe_mr_get_remote()

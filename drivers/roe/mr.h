@@ -80,6 +80,12 @@ enum roe_key_use {
 	ROE_KEY_USES
 };
 
+/* An MR that lasts, proven for one of these in this run: only the range is another one. */
+struct roe_run_memo {
+	struct roe_mr	*mr;	/* NULL: nothing */
+	u32		key;
+};
+
 enum roe_mr_type {
 	ROE_MR_DMA,		/* all of kernel memory, VA = direct map */
 	ROE_MR_USER,		/* ib_umem */
@@ -187,6 +193,12 @@ struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lke
 /* For the engines, under qp->lock; with the L_Key of an SRQ's WQE @pd is that of the SRQ. */
 struct roe_mr *roe_mr_get_local(struct roe_qp *qp, const struct ib_pd *pd, u32 lkey, int access,
 				u64 va, u64 len);
+/* The same, once more in one run: the PD and the rights of a memo are always the same. */
+struct roe_mr *roe_mr_get_local_again(struct roe_qp *qp, struct roe_run_memo *memo,
+				      const struct ib_pd *pd, u32 lkey, int access, u64 va,
+				      u64 len);
+struct roe_mr *roe_mr_get_remote_again(struct roe_qp *qp, struct roe_run_memo *memo, u32 rkey,
+				       int access, u64 va, u64 len);
 struct roe_mr *roe_mr_get_remote(struct roe_qp *qp, u32 rkey, int access, u64 va, u64 len);
 void roe_mr_put(struct roe_mr *mr);
 

@@ -132,6 +132,7 @@ static struct verdict do_send(struct roe_qp *qp, struct roe_ctx *ctx,
 {
 	struct roe_resp *resp = &qp->resp;
 	const struct roe_rwqe *rwqe = &resp->rwqe;
+	bool ok;
 
 	if (flags & ROE_F_START)
 		resp->done = 0;
@@ -139,7 +140,11 @@ static struct verdict do_send(struct roe_qp *qp, struct roe_ctx *ctx,
 		return REFUSE(REM_OP, LOC_QP_OP_ERR);
 	if ((u64)resp->done + rx->p.len > rwqe->length)
 		return REFUSE(INV_REQ, LOC_LEN_ERR);
-	if (!roe_sge_receive(qp, ctx, resp->done, rx->vec, rx->p.len))
+	if (flags & ROE_F_START && flags & ROE_F_END)
+		ok = roe_sge_receive_only(qp, ctx, rx->vec, rx->p.len);
+	else
+		ok = roe_sge_receive(qp, ctx, resp->done, rx->vec, rx->p.len);
+	if (!ok)
 		return REFUSE(REM_OP, LOC_PROT_ERR);
 	resp->done += rx->p.len;
 	if ((flags & ROE_F_IETH) && roe_mr_invalidate(qp, rx->p.rkey))
@@ -158,7 +163,8 @@ static struct roe_mr *write_target(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	if (ctx->target)
 		return ctx->target;
-	mr = roe_mr_get_remote(qp, resp->rkey, IB_ACCESS_REMOTE_WRITE, resp->va, resp->dmalen);
+	mr = roe_mr_get_remote_again(qp, &ctx->written, resp->rkey, IB_ACCESS_REMOTE_WRITE,
+				     resp->va, resp->dmalen);
 	if (mr && roe_mr_lasts(mr))
 		ctx->target = mr;
 	return mr;

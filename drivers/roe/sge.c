@@ -48,7 +48,11 @@ bool roe_sge_check(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe
 
 		if (!sge->len)
 			continue;
-		mr = roe_mr_get_local(qp, qp->pd, sge->lkey, access, sge->addr, sge->len);
+		if (access)
+			mr = roe_mr_get_local(qp, qp->pd, sge->lkey, access, sge->addr, sge->len);
+		else
+			mr = roe_mr_get_local_again(qp, &ctx->sends, qp->pd, sge->lkey, 0,
+						    sge->addr, sge->len);
 		if (!mr)
 			return false;
 		ok = !access || roe_mr_present(mr, sge->addr, sge->len);
@@ -391,6 +395,34 @@ bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const stru
 		ctx->received.mr = NULL;
 	return write_list(qp, &qp->resp.fault, qp->srq ? qp->srq->ib.pd : qp->pd,
 			  &ctx->received, rwqe->sge, rwqe->num_sge, off, vec, len);
+}
+
+/**
+ * roe_sge_receive_only() - roe_sge_receive() for a message of one packet
+ * @qp: owner
+ * @ctx: what this run knows of the memory of earlier ones
+ * @vec: pieces of the payload
+ * @len: bytes; not more than the pieces hold
+ *
+ * Return: as roe_sge_receive().
+ */
+bool roe_sge_receive_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct kvec *vec, u32 len)
+{
+	const struct roe_rwqe *rwqe = &qp->resp.rwqe;
+	const struct roe_sge *sge = rwqe->sge;
+	struct roe_mr *mr;
+
+	/* one element as a rule; what may be revoked, or is not there, goes the long way */
+	if (len && rwqe->num_sge == 1 && len <= sge->len) {
+		mr = roe_mr_get_local_again(qp, &ctx->receives, qp->srq ? qp->srq->ib.pd : qp->pd,
+					    sge->lkey, IB_ACCESS_LOCAL_WRITE, sge->addr, len);
+		if (!mr)
+			return false;
+		if (roe_mr_lasts(mr))
+			return write_pieces(mr, sge->addr, vec, 0, len);
+		roe_mr_put(mr);
+	}
+	return roe_sge_receive(qp, ctx, 0, vec, len);
 }
 
 /**

@@ -171,6 +171,8 @@ bool roe_sge_write_mr(struct roe_qp *qp, struct roe_mr *mr, u64 va, const struct
 		      u32 len, u32 left);
 bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const struct kvec *vec,
 		     u32 len);
+bool roe_sge_receive_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct kvec *vec,
+			  u32 len);
 bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		   const struct kvec *vec, u32 len);
 
