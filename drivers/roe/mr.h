@@ -181,7 +181,7 @@ int roe_memory_add(struct roe_memory *mem, void *addr, u64 len);
 void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state);
 
 /*
- * The one access check (IBTA C10-..; wire.md section 6): whole 32-bit key, PD,
+ * The one access check (wire.md section 7): whole 32-bit key, PD,
  * state, every bit of @access (IB_ACCESS_*; 0: local read), range without
  * overflow; for what the peer names also the QP a window belongs to. NULL if
  * refused. Else the range may be used until roe_mr_put(), which must follow

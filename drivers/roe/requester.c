@@ -402,8 +402,8 @@ void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned 
 
 /**
  * roe_requester_local_drop() - IP refused requests of a burst
- * @qp: they are lost (design D7): send them again soon, count nothing. That says nothing
- *	about the way, so its clocks run as before
+ * @qp: lost, as on the way: send them again soon, count no retry. That says nothing about
+ *	the way, so its clocks run as before
  * @ctx: the time
  * @psn: of the first one
  */

@@ -1405,7 +1405,7 @@ static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
  * @refused: has responses or ACKs
  *
  * Or the peer would find out by a time-out, and a long READ be built to its end for a
- * queue that is full (wire.md 4.2). The NAK of a QP that is in ERR now is lost.
+ * queue that is full. The NAK of a QP that is in ERR now is lost.
  */
 void roe_responder_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
 			      const struct roe_refused *refused)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Receive WQEs from the one who posts them to the one who fills them. A user's
- * WQE is read once into a private copy, like a send WQE (design D2); what is
- * wrong with it is told by its completion.
+ * WQE is read once into a private copy, like a send WQE, for the process may write to
+ * its ring at any time; what is wrong with it is told by its completion.
  */
 #include <linux/slab.h>
 #include <roe/wire.h>
@@ -29,7 +29,7 @@ int roe_rq_init(struct roe_rq *rq, u32 max_wr, u32 max_sge, struct ib_ucontext *
 	rq->max_sge = max_t(u32, max_sge, 1);
 	rq->mask = roundup_pow_of_two(max_wr + 1) - 1;
 	if (uctx) {
-		/* the library maps a ring in any case (abi.md 1.4) */
+		/* the library maps a ring in any case (abi.md section 1, rule 4) */
 		ring = roe_ring_create(max_t(u32, max_wr, 1), sizeof(struct rxe_recv_wqe) +
 				       rq->max_sge * sizeof(struct rxe_sge), uctx, mi);
 		if (IS_ERR(ring))

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Work requests at the door. A user's WQE is read once, byte by byte, into a
- * private copy; the copy is judged and all later code uses it alone (design
- * D2, abi.md 8.5). What is wrong with a WQE is kept in its status and reported
- * as a completion when its turn comes, not as an error of the doorbell.
+ * private copy; the copy is judged and all later code uses it alone, for the
+ * process may write to its ring at any time (abi.md 8.5). What is wrong with a WQE
+ * is kept in its status and reported as a completion when its turn comes, not as an
+ * error of the doorbell.
  */
 #include "transport.h"
 

@@ -100,7 +100,7 @@ struct roe_tx_pkt {
 	bool		again;		/* sent before, or a CNP: leaves as a packet of its own */
 };
 
-#define ROE_TXB_PKTS	64		/* datapath.md 4.2 */
+#define ROE_TXB_PKTS	64		/* the backlog takes no more at once (datapath.md 4.2) */
 #define ROE_TXB_BYTES	(256 * 1024)
 #define ROE_TXB_ORDER	3		/* arena chunks of 32 KB */
 #define ROE_TXB_CHUNKS	64		/* kept for use again: 2 MB */
