@@ -78,7 +78,7 @@ static void ease(struct roe_req *req, u64 now)
 /* Bytes a second that have left, of late. */
 static u64 measured(const struct roe_rate *r, u64 now)
 {
-	/* of less than that a burst would say anything, nothing what was before a pause */
+	/* over less than that one burst would look like any rate; over a pause, like none */
 	u64 span = max_t(u64, now - r->since, ROE_RATE_ROUND_NS);
 	u64 rate = div64_u64(r->bytes * NSEC_PER_SEC, span);
 

@@ -305,7 +305,8 @@ static void stop_sending(struct roe_qp *qp)
 
 /**
  * roe_complete_sqe() - a send failed locally on UC or UD: the SQ stops
- * @qp: in RTS, SQD or SQE; the WQE that failed is retired
+ * @qp: in RTS, SQD or SQE; the WQE that failed is retired, or the first that is flushed,
+ *	with the status in req.failed
  * @ctx: takes notifications
  *
  * Receiving goes on (IBTA 10.3.1.6); what is in the SQ, and what is posted until

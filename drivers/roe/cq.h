@@ -91,7 +91,7 @@ unsigned int roe_cq_post_batch(const struct roe_cq_batch *batch, struct ib_qp *q
 /* Completions nobody has polled yet; takes cq->lock. */
 u32 roe_cq_unpolled(struct roe_cq *cq);
 void roe_cq_notify(struct roe_cq *cq, bool may_call);
-/* Drop kernel-CQ/user-CQ nothing: entries of a destroyed QP stay (IBTA). */
+/* What a QP that is destroyed has left in its CQs stays there, as IBTA allows. */
 
 /* The CQ without a device: what the verbs below and KUnit have in common. */
 int roe_cq_init_kernel(struct roe_cq *cq, u32 entries);

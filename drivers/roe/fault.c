@@ -50,7 +50,7 @@ struct roe_fault_process {
 	struct list_head	waiting;	/* ... and others */
 };
 
-/* Outside of qp->lock. */
+/* qp->lock is taken inside it (wanted()); never the reverse. */
 static DEFINE_SPINLOCK(processes_lock);
 static DEFINE_HASHTABLE(processes, 6);
 /* Requests that wait for a worker, of many QPs perhaps. */
@@ -58,7 +58,7 @@ static DEFINE_HASHTABLE(by_qp, 8);
 static DEFINE_HASHTABLE(by_odp, 8);
 
 struct request {
-	struct roe_turn		turn;		/* in slow_wq */
+	struct roe_turn		turn;		/* its work: first run(), then perhaps run_slow() */
 	struct hlist_node	qp_entry, odp_entry;	/* while it waits for that */
 	struct roe_odp		*odp;
 	u64			addr, len;

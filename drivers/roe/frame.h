@@ -70,8 +70,8 @@ struct roe_segs {
 	const struct sk_buff	*skb;
 	const struct sk_buff	*member;	/* list form: what follows */
 	struct roe_cursor	at;		/* behind the current packet */
-	u32			left;		/* bytes behind it; list form: 0 */
-	u32			size;		/* of a packet but the last; list form: 0 */
+	u32			left;		/* bytes behind it; of a list: 0 */
+	u32			size;		/* of a packet but the last; in a list: of this */
 	u16			id;		/* IPv4 ID of the current packet */
 	bool			list;
 	bool			fixed_id;	/* all have the ID of the first one */

@@ -23,7 +23,7 @@ MODULE_PARM_DESC(hold, "small messages of a stream wait for each other until one
 
 static bool ecn = true;
 module_param(ecn, bool, 0644);
-MODULE_PARM_DESC(ecn, "RC packets may be marked by switches, marks are answered with CNPs, CNPs slow the sender (new devices; default Y)");
+MODULE_PARM_DESC(ecn, "RC and UC packets may be marked by switches, marks are answered with CNPs, CNPs slow the sender (new devices; default Y)");
 
 static struct roe_dev *to_dev(struct device *device)
 {

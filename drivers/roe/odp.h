@@ -36,8 +36,8 @@ struct roe_odp {
 	struct xarray	pages;		/* address / PAGE_SIZE -> page, rights; xa_lock_bh */
 	refcount_t	refs;		/* the MR, each worker */
 	atomic_t	users;		/* accesses at work, by the MR and its windows */
-	bool		closed;		/* no new access: roe_odp_take() waits too long */
-	bool		detached;	/* its MR is gone */
+	bool		closed;		/* no new access: roe_odp_take() waits too long; xa_lock */
+	bool		detached;	/* set once, when its MR goes; both READ_ONCE elsewhere */
 	u64		id;		/* never used again */
 	atomic64_t	faults, invalidations, prefetched;	/* pages */
 };

@@ -98,6 +98,15 @@ static struct hlist_head *bucket_of(u32 qpn)
 	return &buckets[qpn % QPN_BUCKETS];
 }
 
+/**
+ * roe_qp_lookup() - find a QP by number
+ * @qpn: not that of QP1
+ *
+ * Caller in an RCU read-side section, in which the QP stays valid, though it may die:
+ * look at its state under the lock.
+ *
+ * Return: the QP or NULL.
+ */
 struct roe_qp *roe_qp_lookup(u32 qpn)
 {
 	struct roe_qp *qp;
@@ -551,6 +560,14 @@ static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
 	ctx->now = ktime_get_ns();
 }
 
+/**
+ * roe_qp_begin() - a run of a QP that is neither a doorbell nor a packet
+ * @qp: any state; kept by the caller
+ * @ctx: all zero but for the time afterwards
+ *
+ * Any context but hard interrupts. Until roe_qp_end() qp->lock is held, softirqs are
+ * disabled, and it is one RCU read-side section.
+ */
 void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx)
 	__acquires(RCU) __acquires(&qp->lock)
 {
@@ -561,6 +578,11 @@ void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx)
 
 ROE_EXPORT_FOR_TEST(roe_qp_begin);
 
+/**
+ * roe_qp_end() - the end of such a run: what is to be sent leaves
+ * @qp: as in roe_qp_begin(); the lock is dropped
+ * @ctx: what it says is owed to CQs and users is done
+ */
 void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
 	__releases(&qp->lock) __releases(RCU)
 {
@@ -649,6 +671,7 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 	}
 	*more = finish(qp, &ctx) || left;
 	rcu_read_unlock();
+	/* from here on our callers keep the QP: a verb, a work or relay that destroy waits for */
 	enable_softirqs(qp);
 	if (small && !ctx.hold)
 		learn(qp, ctx.now);
@@ -692,7 +715,13 @@ void roe_qp_poll(struct roe_qp *qp)
 	ring_rounds(qp, ROUNDS, false);
 }
 
-/* For callers with interrupts off, who must not enable softirqs. */
+/**
+ * roe_qp_defer() - a worker is to look at the QP
+ * @qp: any state but on its way out; kept by the caller
+ *
+ * For who must not run it now: posts with interrupts off, which must not enable softirqs,
+ * and whoever holds its lock. Any context.
+ */
 void roe_qp_defer(struct roe_qp *qp)
 {
 	queue_work(qp_wq, &qp->work);
@@ -786,6 +815,14 @@ static enum hrtimer_restart timer_fn(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/**
+ * roe_qp_receive() - packets from the network
+ * @qp: not locked
+ * @pkts: proven, of its transport, in order of arrival; namespace and addresses match
+ * @n: at least 1
+ *
+ * RCU read-side section, softirqs disabled. Answers leave before it returns.
+ */
 void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 {
 	struct roe_rx_row row = { .first = pkts, .stride = sizeof(*pkts), .n = n };
@@ -802,6 +839,13 @@ void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 		queue_work(qp_wq, &qp->work);
 }
 
+/**
+ * roe_qp_deliver() - a burst of a QP of the same device
+ * @qp: not locked
+ * @txb: direct, whose sender's lock is not held
+ *
+ * As roe_qp_receive().
+ */
 void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb)
 {
 	struct roe_rx_row row = {
@@ -809,7 +853,7 @@ void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb)
 		.stride = sizeof(txb->pkt[0]),
 		.n = txb->n,
 	};
-	unsigned int budget = 4;
+	unsigned int budget = ROUNDS;
 	struct roe_ctx ctx roe_uninitialized;
 	bool more;
 

@@ -17,7 +17,8 @@
  *
  * Life
  *   QPNs are unique in the whole module (one table), lookups are RCU. Whoever
- *   found a QP stays in its RCU read-side section as long as it uses it.
+ *   found a QP stays in its RCU read-side section as long as it uses it. A verb need not:
+ *   its caller keeps the QP.
  *   Destroy: take the QP back from a relay, erase the QPN, state = RESET under the
  *   lock, grace period, then timer and worker; nobody can hold the QP after that.
  */
@@ -152,7 +153,7 @@ struct roe_reorder {
 	struct roe_early_set early;	/* responses from behind it */
 };
 
-/* Requester (s_): under qp->lock. */
+/* Requester: under qp->lock. */
 struct roe_req {
 	u32	psn;		/* first PSN not given to a WQE yet */
 	u32	max_psn;	/* one past the highest PSN ever sent */
@@ -178,9 +179,9 @@ struct roe_req {
 	bool	paging;		/* ... or the pages for a response are there */
 	bool	direct;		/* requests go to the peer without a network */
 	bool	rewound;	/* went back for una already; no progress since */
-	u64	implied_until;	/* ns: what implies a loss was on its way when that was told */
 	bool	told;		/* ... as a NAK 0x60 or RNR NAK had said */
 	bool	early;		/* ... by the early deadline */
+	u64	implied_until;	/* ns: what implies a loss was on its way when that was told */
 	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
 	u64	early_deadline;	/* ns, 0: none; adaptive, counts nothing */
 	u64	drop_deadline;	/* ns, 0: none; what IP refused is sent again ... */
@@ -262,7 +263,7 @@ struct roe_echo {
 	u8	need;		/* ... after which the ACK waits */
 };
 
-/* Responder (r_): under qp->lock. */
+/* Responder: under qp->lock. */
 struct roe_resp {
 	u32	psn;		/* ePSN */
 	u32	msn;
@@ -313,55 +314,63 @@ static inline bool roe_resp_owes(const struct roe_resp *resp)
 
 struct roe_qp {
 	struct ib_qp		ib;
-	spinlock_t		lock;		/* transport state, from here on */
-	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
+
+	/* --- constant after create --- */
 	enum ib_qp_type		type;
-	bool			tx_busy, tx_again;
+	bool			user;
+	bool			sq_sig_all;
+	u32			qpn;
+	struct hlist_node	by_qpn;		/* RCU; bucket_lock in qp.c */
+	struct roe_dev		*dev;		/* NULL in KUnit */
+	struct roe_keys		*keys;
+	struct ib_pd		*pd;
+	struct roe_cq		*scq, *rcq;
+	struct roe_srq		*srq;
+	u64			id;		/* unlike a QPN never used again */
+
+	/* --- under qp->lock --- */
+	spinlock_t		lock;
+	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
+	bool			tx_busy;	/* one context sends, the lock dropped meanwhile; */
+	bool			tx_again;	/* ... others leave this, and it goes on */
 	bool			crowded;	/* responses filled a burst: requests go first */
 	bool			stopping;	/* RESET or ERR waits for the end of a burst */
 	bool			lent;		/* what the SQ sends is still read: no WQE fails */
-	int			tx_cpu;		/* UC, UD: where sent packets may wait; qp.c */
 	bool			comm_est;	/* first packet in RTR was reported */
 	bool			sqd_notify;	/* en_sqd_async_notify */
 	bool			sq_drained;
-	bool			sq_sig_all;
-	bool			user;
 	bool			overrun;	/* a CQ is full: ERR at the end of the run */
+	bool			flush_more;	/* ERR, SQE: what was posted is not all flushed */
+	/* UC, UD: where sent packets may wait; cleared by cmpxchg without the lock; qp.c */
+	int			tx_cpu;
 	u32			access;		/* IB_ACCESS_REMOTE_*, FLUSH_*, QP's */
-	u32			qpn;
-	struct hlist_node	by_qpn;		/* qp.c */
 	u32			dest_qpn;
 	u32			mtu;		/* bytes */
 	u16			pkey;
 	u64			timeout_ns;	/* 0: off */
-	struct roe_dev		*dev;		/* NULL in KUnit */
-	u64 __percpu		*stats;		/* where it counts; the same; roe_qp_stats() */
-	struct roe_keys		*keys;
+	u64 __percpu		*stats;		/* where it counts; NULL in KUnit; roe_qp_stats() */
 	struct roe_key_memo	key_memo[ROE_KEY_USES];
-	struct ib_pd		*pd;
-	u64			id;		/* unlike a QPN never used again */
 	u32			fault_seq;	/* last number of a request for pages */
 	u64			pages_at;	/* ns: ask once more, without memory; 0: no */
-	struct roe_cq		*scq, *rcq;
 	struct roe_cq_batch	batch;		/* of this run, not posted yet */
-	struct roe_sq		sq;
-	struct roe_rq		rq;		/* empty with an SRQ */
-	struct roe_srq		*srq;
+	struct roe_sq		sq;		/* has a lock for kernel users, too */
+	struct roe_rq		rq;		/* the same; empty with an SRQ */
 	struct roe_req		req;
 	struct roe_resp		resp;
 	struct roe_rate		rate;
-	struct roe_relay_link	relay;		/* relay.c */
 	struct roe_hold		hold;		/* hold.c */
 	struct roe_path		path;
 	struct ib_qp_attr	attr;		/* what modify set, for query */
+	u64			timer_at;	/* ns for which the timer is armed, 0: not */
+
+	/* --- with a lock of their own, or atomic --- */
+	struct roe_relay_link	relay;		/* relay.c */
 	struct hrtimer		timer;		/* softirq */
-	u64			timer_at;	/* ns for which it is armed, 0: not */
 	struct work_struct	work;		/* rest of a burst; posts with IRQs off */
 	struct work_struct	event_work;	/* tells a kernel user of @events */
 	atomic_t		events;		/* bit per enum ib_event_type */
 	struct delayed_work	flush_work;	/* user receives posted in ERR */
-	unsigned int		flush_idle;	/* looks in a row that found none */
-	bool			flush_more;	/* ERR, SQE: what was posted is not all flushed */
+	unsigned int		flush_idle;	/* looks in a row that found none; about so many */
 	struct mutex		av_lock;	/* one modify with an address vector at a time */
 	bool			av_given;	/* the core takes a reference for it; av_lock */
 };
@@ -435,19 +444,8 @@ static inline struct roe_qp *roe_qp(struct ib_qp *ibqp)
 	return container_of(ibqp, struct roe_qp, ib);
 }
 
-/*
- * Find a QP by number: caller in an RCU read-side section, in which the QP
- * stays valid (though it may die: look at state under the lock).
- */
 struct roe_qp *roe_qp_lookup(u32 qpn);
-
-/*
- * A burst of proven packets for one QP, in order of arrival. The caller has
- * matched namespace and addresses. RCU held, BH disabled, no lock.
- */
 void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n);
-
-/* The same for a burst of a QP of the same device, whose lock is not held. */
 void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb);
 
 int roe_qp_init(void);

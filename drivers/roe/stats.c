@@ -147,6 +147,13 @@ u64 roe_stat_sum(struct roe_dev *dev, enum roe_stat stat)
 	return all;
 }
 
+/**
+ * roe_stat_alloc_port() - ib_device_ops.alloc_hw_port_stats
+ * @ibdev: device
+ * @port: 1
+ *
+ * Return: names and room for values; NULL without memory.
+ */
 struct rdma_hw_stats *roe_stat_alloc_port(struct ib_device *ibdev, u32 port)
 {
 	return rdma_alloc_hw_stats_struct(descs, ARRAY_SIZE(descs),
@@ -161,7 +168,15 @@ static void fill(struct rdma_hw_stats *hw, u64 __percpu *stats)
 		hw->value[i] = sum(stats, i);
 }
 
-/* nldev asks for counter 0 and shows all of them: so all are always filled. */
+/**
+ * roe_stat_get() - ib_device_ops.get_hw_stats: what no counter of some QPs has counted
+ * @ibdev: device
+ * @hw: of roe_stat_alloc_port()
+ * @port: 1
+ * @index: which; nldev asks for 0 and shows all of them, so all are always filled
+ *
+ * Return: how many.
+ */
 int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, int index)
 {
 	fill(hw, roe_dev(ibdev)->stats);
@@ -170,7 +185,14 @@ int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, in
 
 /* --- counters of some QPs -------------------------------------------------- */
 
-/* As many as the port has: the core adds them up by their place. */
+/**
+ * roe_stat_alloc_counter() - ib_device_ops.counter_alloc_stats
+ * @counter: new
+ *
+ * As many as the port has: the core adds them up by their place.
+ *
+ * Return: as roe_stat_alloc_port().
+ */
 struct rdma_hw_stats *roe_stat_alloc_counter(struct rdma_counter *counter)
 {
 	return roe_stat_alloc_port(counter->device, counter->port);
@@ -208,7 +230,15 @@ static int attach(struct roe_qp *qp, struct rdma_counter *counter, u64 __percpu 
 	return err;
 }
 
-/* The first QP makes the counter. The core holds counter->lock, as for all of these. */
+/**
+ * roe_stat_bind() - ib_device_ops.counter_bind_qp: a QP counts here from now on
+ * @counter: made with its first QP
+ * @ibqp: QP
+ *
+ * The core holds counter->lock, as for all of these.
+ *
+ * Return: 0, -ENOMEM, or -EBUSY if the QP has another one.
+ */
 int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp)
 {
 	struct roe_dev *dev = roe_dev(counter->device);
@@ -227,9 +257,14 @@ int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp)
 	return err;
 }
 
-/*
+/**
+ * roe_stat_unbind() - ib_device_ops.counter_unbind_qp
+ * @ibqp: QP
+ *
  * What runs just now still counts there, until the end of its RCU section: that is waited
  * for, since of the last QP the core reads the counter once more and then frees it.
+ *
+ * Return: 0, or -EINVAL if it is not bound.
  */
 int roe_stat_unbind(struct ib_qp *ibqp)
 {
@@ -248,7 +283,12 @@ int roe_stat_unbind(struct ib_qp *ibqp)
 	return err;
 }
 
-/* The last QP was unbound, so nobody counts there any more. */
+/**
+ * roe_stat_dealloc_counter() - ib_device_ops.counter_dealloc
+ * @counter: its last QP was unbound, so nobody counts there any more
+ *
+ * Return: 0.
+ */
 int roe_stat_dealloc_counter(struct rdma_counter *counter)
 {
 	struct roe_counters *counters = roe_dev(counter->device)->counters;
@@ -265,6 +305,12 @@ int roe_stat_dealloc_counter(struct rdma_counter *counter)
 	return 0;
 }
 
+/**
+ * roe_stat_update_counter() - ib_device_ops.counter_update_stats
+ * @counter: takes the sums
+ *
+ * Return: 0, or -EINVAL if no QP was ever bound to it.
+ */
 int roe_stat_update_counter(struct rdma_counter *counter)
 {
 	struct roe_counters *counters = roe_dev(counter->device)->counters;

@@ -6,7 +6,9 @@
  * or netdev, so KUnit joins two QPs by a list and controls the time.
  *
  * Every function here: qp->lock held, softirqs disabled, RCU read-side section.
- * Nothing here sleeps or takes a lock but the CQ's.
+ * Nothing here sleeps. Locks are taken of others that completions, receive WQEs and
+ * keys belong to: cq->lock, rq.lock of an SRQ, mr->lock (local work requests, SEND with
+ * invalidate).
  */
 #ifndef ROE_TRANSPORT_H
 #define ROE_TRANSPORT_H

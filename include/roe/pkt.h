@@ -3,10 +3,11 @@
  * The packet as the protocol sees it: a plain struct, no skb, no socket.
  *
  * Transmit: requester and responder append descriptors to a roe_txb, whose
- * arena holds [BTH + extended headers][payload][pad][ICRC] of each packet.
- * The protocol copies the payload in; the network side writes the headers in
- * front of it and the ICRC behind it, and sends the bytes as page fragments,
- * those of packets that follow each other in one chunk as one.
+ * arena has room for [BTH + extended headers][payload][pad][ICRC] of each packet.
+ * The protocol copies the payload in, or says where it lies, if that is memory which
+ * stays; the network side copies the latter while it computes the ICRC, writes headers
+ * in front and the ICRC behind, and sends the bytes as page fragments, those of packets
+ * that follow each other in one chunk as one.
  *
  * Receive: the network side proves a packet once (lengths, pad, ICRC) and
  * hands out a roe_pkt; all later code relies on what it says.
@@ -148,7 +149,7 @@ static inline bool roe_txb_room(const struct roe_txb *txb)
 	return txb->n < ROE_TXB_PKTS && txb->bytes < ROE_TXB_BYTES;
 }
 
-/* May payload be read where it is, later than its packet is made? */
+/* May the payload be read after its packet is made, from where it lies? */
 static inline bool roe_txb_lends(const struct roe_txb *txb)
 {
 	return txb->direct || txb->later;
@@ -166,13 +167,13 @@ static inline u8 *roe_tx_payload(const struct roe_tx_pkt *pkt)
 	return pkt->buf + pkt->hdrlen;
 }
 
-/* header.c: pure functions between struct roe_pkt and the bytes on the wire. */
 /* The last word of a BTH. */
 static inline __be32 roe_header_apsn(const struct roe_pkt *pkt)
 {
 	return cpu_to_be32((pkt->psn & ROE_PSN_MASK) | (pkt->ackreq ? ROE_BTH_ACKREQ : 0));
 }
 
+/* header.c: pure functions between struct roe_pkt and the bytes on the wire. */
 unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf);
 int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt);
 
