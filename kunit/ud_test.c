@@ -376,7 +376,7 @@ static void ud_handles(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, post_good(f, 0), 0);
 	KUNIT_EXPECT_FALSE(test, emit(f));
 	KUNIT_EXPECT_EQ(test, f->sim->txb->n, 0);
-	KUNIT_EXPECT_FALSE(test, roe_ud_discard(f->a, 8));
+	KUNIT_EXPECT_FALSE(test, roe_sq_discard(f->a, 8));
 	KUNIT_EXPECT_EQ(test, f->a->sq.cons, f->a->sq.prod);
 	KUNIT_EXPECT_EQ(test, f->a->sq.next, f->a->sq.prod);
 }
@@ -452,11 +452,11 @@ static void ud_discard(struct kunit *test)
 
 	for (i = 0; i < 5; i++)
 		KUNIT_ASSERT_EQ(test, post_good(f, 0), 0);
-	KUNIT_EXPECT_TRUE(test, roe_ud_discard(f->a, 2));
+	KUNIT_EXPECT_TRUE(test, roe_sq_discard(f->a, 2));
 	KUNIT_EXPECT_EQ(test, refcount_read(&f->ah[0].entry->refs), 4);
 	KUNIT_EXPECT_EQ(test, f->a->sq.next, 2);
-	KUNIT_EXPECT_TRUE(test, roe_ud_discard(f->a, 2));
-	KUNIT_EXPECT_FALSE(test, roe_ud_discard(f->a, 2));
+	KUNIT_EXPECT_TRUE(test, roe_sq_discard(f->a, 2));
+	KUNIT_EXPECT_FALSE(test, roe_sq_discard(f->a, 2));
 	KUNIT_EXPECT_EQ(test, refcount_read(&f->ah[0].entry->refs), 1);
 	KUNIT_EXPECT_EQ(test, f->a->sq.cons, 5);
 }

@@ -251,6 +251,27 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /**
+ * roe_sq_discard() - send WQEs are forgotten, without completions
+ * @qp: any type, RESET; datagrams give their address handles back
+ * @max: not more than so many at a time, if they have any
+ *
+ * Return: whether there are more.
+ */
+bool roe_sq_discard(struct roe_qp *qp, u32 max)
+{
+	struct roe_sq *sq = &qp->sq;
+
+	if (!roe_qp_is_ud(qp))
+		sq->cons = sq->prod;
+	for (; sq->cons != sq->prod && max; sq->cons++, max--)
+		roe_ud_release(roe_sq_slot(sq, sq->cons));
+	sq->next = sq->cons;
+	return sq->cons != sq->prod;
+}
+
+ROE_EXPORT_FOR_TEST(roe_sq_discard);
+
+/**
  * roe_complete_flush() - flush what is posted; QP in ERR
  * @qp: the QP
  * @ctx: takes the notifications owed

@@ -951,7 +951,7 @@ static void free_queues(struct roe_qp *qp)
 {
 	if (!IS_ERR_OR_NULL(qp->sq.ring))
 		roe_ring_destroy(qp->sq.ring);
-	while (qp->sq.slots && roe_ud_discard(qp, ROE_WQE_BATCH))
+	while (qp->sq.slots && roe_sq_discard(qp, ROE_WQE_BATCH))
 		cond_resched();
 	kvfree(qp->sq.slots);
 	roe_rq_exit(&qp->rq);

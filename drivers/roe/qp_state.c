@@ -165,7 +165,7 @@ static void enter_reset(struct roe_qp *qp)
 	WRITE_ONCE(qp->state, IB_QPS_RESET);
 	roe_requester_reset(qp, 0);
 	roe_responder_reset(qp, 0);
-	roe_ud_discard(qp, ROE_WQE_BATCH);
+	roe_sq_discard(qp, ROE_WQE_BATCH);
 	if (sq->ring)
 		roe_ring_release(sq->ring, roe_ring_pending(sq->ring));
 	roe_rq_discard(&qp->rq);
@@ -246,7 +246,7 @@ static struct roe_rsrc *swap_slots(struct roe_qp *qp, const struct ib_qp_attr *a
 /* The rest of an SQ, in RESET, in parts as it is flushed. */
 static void discard(struct roe_qp *qp, struct roe_ctx *ctx)
 {
-	while (qp->state == IB_QPS_RESET && roe_ud_discard(qp, ROE_WQE_BATCH)) {
+	while (qp->state == IB_QPS_RESET && roe_sq_discard(qp, ROE_WQE_BATCH)) {
 		roe_qp_end(qp, ctx);
 		cond_resched();
 		roe_qp_begin(qp, ctx);

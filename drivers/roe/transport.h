@@ -126,7 +126,6 @@ void roe_echo_reset(struct roe_qp *qp);
 void roe_ud_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const struct rxe_send_wr *wr);
 int roe_ud_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr);
 void roe_ud_release(struct roe_swqe *wqe);
-bool roe_ud_discard(struct roe_qp *qp, u32 max);
 bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx);
 
@@ -142,6 +141,7 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx);
 u64 roe_timer_next(const struct roe_qp *qp);
 
 /* complete.c: completions, flush, the ERR state */
+bool roe_sq_discard(struct roe_qp *qp, u32 max);
 void roe_complete_send(struct roe_qp *qp, struct roe_ctx *ctx,
 		       const struct roe_swqe *wqe, enum ib_wc_status status);
 void roe_complete_recv(struct roe_qp *qp, struct roe_ctx *ctx, struct ib_wc *wc,

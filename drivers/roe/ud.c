@@ -77,27 +77,6 @@ void roe_ud_release(struct roe_swqe *wqe)
 	wqe->ah = NULL;
 }
 
-/**
- * roe_ud_discard() - WQEs are forgotten and give their address handles back
- * @qp: any type, RESET; its SQ is emptied without completions
- * @max: not more than so many at a time, if they have any
- *
- * Return: whether there are more.
- */
-bool roe_ud_discard(struct roe_qp *qp, u32 max)
-{
-	struct roe_sq *sq = &qp->sq;
-
-	if (!roe_qp_is_ud(qp))
-		sq->cons = sq->prod;
-	for (; sq->cons != sq->prod && max; sq->cons++, max--)
-		roe_ud_release(roe_sq_slot(sq, sq->cons));
-	sq->next = sq->cons;
-	return sq->cons != sq->prod;
-}
-
-ROE_EXPORT_FOR_TEST(roe_ud_discard);
-
 /* --- sending --- */
 
 static void set_headers(struct roe_qp *qp, const struct roe_swqe *wqe, struct roe_pkt *p)
