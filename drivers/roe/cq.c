@@ -442,11 +442,6 @@ void roe_cq_exit(struct roe_cq *cq)
 
 ROE_EXPORT_FOR_TEST(roe_cq_exit);
 
-static struct ib_ucontext *udata_context(struct ib_udata *udata)
-{
-	return rdma_udata_to_uverbs_attr_bundle(udata)->context;
-}
-
 static int create_user(struct roe_cq *cq, u32 entries, struct ib_udata *udata)
 {
 	struct rxe_create_cq_resp resp = {};
@@ -455,7 +450,7 @@ static int create_user(struct roe_cq *cq, u32 entries, struct ib_udata *udata)
 	if (udata->outlen < sizeof(resp))
 		return -EINVAL;
 
-	err = roe_cq_init_user(cq, entries, udata_context(udata), &resp.mi);
+	err = roe_cq_init_user(cq, entries, roe_udata_context(udata), &resp.mi);
 	if (err)
 		return err;
 
@@ -593,7 +588,7 @@ int roe_cq_resize(struct ib_cq *ibcq, unsigned int cqe, struct ib_udata *udata)
 		return -EINVAL;
 
 	ring = roe_ring_create(cqe, sizeof(struct ib_uverbs_wc),
-			       udata_context(udata), &resp.mi);
+			       roe_udata_context(udata), &resp.mi);
 	if (IS_ERR(ring))
 		return PTR_ERR(ring);
 

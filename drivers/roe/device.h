@@ -16,6 +16,7 @@
 #include <linux/netdevice.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
 #include "mcast.h"
 #include "mr.h"
 
@@ -129,6 +130,12 @@ void roe_link_del(struct roe_dev *dev);
 /* knob.c: switches, module parameters and files in /sys/class/infiniband/NAME */
 extern const struct attribute_group roe_knob_group;
 void roe_knob_init(struct roe_dev *dev);
+
+/* Of whom a verb is; NULL: of the kernel. */
+static inline struct ib_ucontext *roe_udata_context(struct ib_udata *udata)
+{
+	return udata ? rdma_udata_to_uverbs_attr_bundle(udata)->context : NULL;
+}
 
 /* May packets flow: up, carrier, MTU large enough? */
 bool roe_device_up(const struct roe_dev *dev);

@@ -1033,11 +1033,6 @@ static void unpublish(struct roe_qp *qp)
 	xa_erase(&qpns, qp->qpn);
 }
 
-static struct ib_ucontext *udata_context(struct ib_udata *udata)
-{
-	return udata ? rdma_udata_to_uverbs_attr_bundle(udata)->context : NULL;
-}
-
 static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_ucontext *uctx,
 		  struct rxe_create_qp_resp *resp)
 {
@@ -1088,7 +1083,7 @@ static void unpublish_and_free(struct roe_qp *qp)
  */
 int roe_qp_create(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_udata *udata)
 {
-	struct ib_ucontext *uctx = udata_context(udata);
+	struct ib_ucontext *uctx = roe_udata_context(udata);
 	struct rxe_create_qp_resp resp = {};
 	struct roe_qp *qp = roe_qp(ibqp);
 	int err;

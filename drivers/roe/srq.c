@@ -140,11 +140,6 @@ int roe_srq_set(struct roe_srq *srq, struct roe_rq *fresh, const u32 *limit)
 
 ROE_EXPORT_FOR_TEST(roe_srq_set);
 
-static struct ib_ucontext *udata_context(struct ib_udata *udata)
-{
-	return udata ? rdma_udata_to_uverbs_attr_bundle(udata)->context : NULL;
-}
-
 /* Nobody asks for an SRQ by its number: RC and UD know none, XRC is not offered. */
 static atomic_t numbers = ATOMIC_INIT(0);
 
@@ -177,7 +172,7 @@ int roe_srq_create(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct i
 	err = roe_object_add(&dev->srqs);
 	if (err)
 		return err;
-	err = roe_srq_init(srq, attr->max_wr, attr->max_sge, udata_context(udata), &resp.mi);
+	err = roe_srq_init(srq, attr->max_wr, attr->max_sge, roe_udata_context(udata), &resp.mi);
 	resp.srq_num = atomic_inc_return(&numbers);
 	if (!err && udata)
 		err = ib_copy_to_udata(udata, &resp, sizeof(resp));
@@ -216,7 +211,7 @@ static int make_queue(const struct roe_srq *srq, struct roe_rq *fresh, u32 max_w
 
 	if (!size_ok(max_wr) || !udata != !srq->rq.ring)
 		return -EINVAL;
-	err = roe_rq_init(fresh, max_wr, srq->rq.max_sge, udata_context(udata), &mi);
+	err = roe_rq_init(fresh, max_wr, srq->rq.max_sge, roe_udata_context(udata), &mi);
 	return err ?: udata ? tell_user(udata, &mi) : 0;
 }
 
