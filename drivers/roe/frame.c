@@ -184,6 +184,25 @@ static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 	put_unaligned(roe_icrc_final(crc), (__le32 *)(tail + pkt->pad));
 }
 
+/* Headers, payload and ICRC of the @n packets of one skb; @head is that of the first. */
+static void seal_all(struct roe_frame_head *head, struct roe_tx_pkt *pkt, unsigned int n,
+		     u16 id, u32 bytes)
+{
+	struct roe_icrc_run run;
+	unsigned int i;
+
+	roe_icrc_begin(&run, bytes);
+	for (i = 0; i < n; i++) {
+		if (i && repeats(&pkt[i - 1]))
+			repeat_bth(&pkt[i - 1]);
+		else
+			roe_header_build(&pkt[i].p, pkt[i].buf);
+		roe_frame_head_set(head, id + i, roe_tx_bytes(&pkt[i]));
+		seal(&run, head, &pkt[i]);
+	}
+	roe_icrc_end(&run);
+}
+
 /*
  * One hash per flow: one transmit queue, so one order. It is for queues of this host
  * alone, whose packets are ours: nothing to defend.
@@ -305,9 +324,7 @@ struct sk_buff *roe_frame_build(struct roe_path *path, struct roe_tx_pkt *pkt,
 	u16 id = READ_ONCE(path->ip_id);
 	bool linear = n == 1 && pkt->p.len <= SMALL_PAYLOAD;
 	struct roe_frame_head head;
-	struct roe_icrc_run run;
 	struct sk_buff *skb;
-	unsigned int i;
 
 	headroom += sizeof(struct udphdr) +
 		    (av->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
@@ -330,16 +347,7 @@ struct sk_buff *roe_frame_build(struct roe_path *path, struct roe_tx_pkt *pkt,
 	}
 	WRITE_ONCE(path->ip_id, id + n);
 	copy_head(&head, skb, av->v6);
-	roe_icrc_begin(&run, skb->len);
-	for (i = 0; i < n; i++) {
-		if (i && repeats(&pkt[i - 1]))
-			repeat_bth(&pkt[i - 1]);
-		else
-			roe_header_build(&pkt[i].p, pkt[i].buf);
-		roe_frame_head_set(&head, id + i, roe_tx_bytes(&pkt[i]));
-		seal(&run, &head, &pkt[i]);
-	}
-	roe_icrc_end(&run);
+	seal_all(&head, pkt, n, id, skb->len);
 	skb->priority = urgent ? TC_PRIO_INTERACTIVE : av->priority;
 	__skb_set_sw_hash(skb, flow_hash(av), true);
 	return skb;

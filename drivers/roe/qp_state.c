@@ -99,11 +99,35 @@ static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qp
 	av->sport = htons(rdma_get_udp_sport(av->flow_label, qp->qpn, dest_qpn));
 }
 
+/* Those of the requester. On the way to RTS or with the SQ drained: nothing is used up. */
+static void apply_requester(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
+{
+	struct ib_qp_attr *own = &qp->attr;
+
+	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
+		own->max_rd_atomic = attr->max_rd_atomic;
+	if (mask & IB_QP_TIMEOUT) {
+		own->timeout = attr->timeout;
+		qp->timeout_ns = roe_timer_ack_ns(attr->timeout);
+	}
+	if (mask & IB_QP_RETRY_CNT) {
+		own->retry_cnt = min_t(u8, attr->retry_cnt, MOST_RETRIES);
+		qp->req.retry_cnt = own->retry_cnt;
+	}
+	if (mask & IB_QP_RNR_RETRY) {
+		own->rnr_retry = min_t(u8, attr->rnr_retry, MOST_RETRIES);
+		qp->req.rnr_retry = own->rnr_retry;
+	}
+	if (mask & IB_QP_SQ_PSN)
+		own->sq_psn = attr->sq_psn & ROE_PSN_MASK;
+}
+
 /* Everything that a transition or a plain modify may set; qp->lock held. */
 static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	struct ib_qp_attr *own = &qp->attr;
 
+	apply_requester(qp, attr, mask);
 	if (mask & IB_QP_PKEY_INDEX)
 		own->pkey_index = attr->pkey_index;
 	if (mask & IB_QP_PORT)
@@ -122,29 +146,12 @@ static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 		own->dest_qp_num = attr->dest_qp_num;
 		qp->dest_qpn = attr->dest_qp_num;
 	}
-	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
-		own->max_rd_atomic = attr->max_rd_atomic;
 	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
 		own->max_dest_rd_atomic = attr->max_dest_rd_atomic;
 	if (mask & IB_QP_MIN_RNR_TIMER)
 		own->min_rnr_timer = min_t(u8, attr->min_rnr_timer, MOST_RNR_TIMER);
-	if (mask & IB_QP_TIMEOUT) {
-		own->timeout = attr->timeout;
-		qp->timeout_ns = roe_timer_ack_ns(attr->timeout);
-	}
-	/* on the way to RTS or with the SQ drained: nothing has used up any */
-	if (mask & IB_QP_RETRY_CNT) {
-		own->retry_cnt = min_t(u8, attr->retry_cnt, MOST_RETRIES);
-		qp->req.retry_cnt = own->retry_cnt;
-	}
-	if (mask & IB_QP_RNR_RETRY) {
-		own->rnr_retry = min_t(u8, attr->rnr_retry, MOST_RETRIES);
-		qp->req.rnr_retry = own->rnr_retry;
-	}
 	if (mask & IB_QP_RQ_PSN)
 		own->rq_psn = attr->rq_psn & ROE_PSN_MASK;
-	if (mask & IB_QP_SQ_PSN)
-		own->sq_psn = attr->sq_psn & ROE_PSN_MASK;
 	if (mask & IB_QP_AV) {
 		rdma_replace_ah_attr(&own->ah_attr, &attr->ah_attr);
 		/* what lies above in the header is not the user's to set */

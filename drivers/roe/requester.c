@@ -937,11 +937,41 @@ static void step_local(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *
 		roe_requester_retire(qp, ctx, IB_WC_SUCCESS);
 }
 
-/* Advance the WQE at next by one packet or one local operation. */
+/*
+ * A packet of the WQE at next, or more of them from its middle. False: the window or a
+ * rate is used up, there is no room, no memory or no page, or status says what is wrong.
+ */
+static bool emit_packet(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
+			struct roe_txb *txb)
+{
+	struct roe_req *req = &qp->req;
+	bool ok;
+
+	/* a later WQE sent before, now again after a rewind */
+	if (roe_psn_diff(req->wqe_psn, wqe->first_psn) < 0 ||
+	    roe_psn_diff(req->wqe_psn, wqe->last_psn) > 0)
+		req->wqe_psn = wqe->first_psn;
+	if (!probe_open(req) || (qp->type == IB_QPT_UC && !roe_cc_open(qp, ctx)))
+		return false;
+	if (in_middle(req, wqe) && !roe_swqe_is_query(wqe) && emit_row(qp, ctx, wqe, txb))
+		return true;
+	if (roe_swqe_is_query(wqe))
+		ok = reread_open(qp, wqe) && emit_query(qp, ctx, wqe, txb);
+	else
+		ok = window_left(qp) > 0 && emit_data(qp, ctx, wqe, txb);
+	if (ok)
+		sent(qp, ctx, txb);
+	return ok;
+}
+
+/*
+ * Advance the WQE at next by some packets or one local operation. False: nothing more
+ * leaves in this run. What ends the wait, an ACK, a clock, a page or a doorbell, makes
+ * the QP run again; a WQE that is wrong waits for those before it.
+ */
 static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
 	struct roe_swqe *wqe = roe_sq_slot(&qp->sq, qp->sq.next);
-	bool ok;
 
 	/* held until RTS, also if it cannot be sent */
 	if (wqe->state == ROE_SWQE_POSTED && qp->state == IB_QPS_SQD)
@@ -960,29 +990,12 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 		step_local(qp, ctx, wqe);
 		return qp->state == IB_QPS_RTS;
 	}
-	if (wqe->state == ROE_SWQE_POSTED && !start(qp, ctx, wqe)) {
+	if ((wqe->state == ROE_SWQE_POSTED && !start(qp, ctx, wqe)) ||
+	    !emit_packet(qp, ctx, wqe, txb)) {
 		if (wqe->status != IB_WC_SUCCESS)
 			refuse(qp, ctx, wqe);
 		return false;
 	}
-	/* a later WQE sent before, now again after a rewind */
-	if (roe_psn_diff(qp->req.wqe_psn, wqe->first_psn) < 0 ||
-	    roe_psn_diff(qp->req.wqe_psn, wqe->last_psn) > 0)
-		qp->req.wqe_psn = wqe->first_psn;
-	if (!probe_open(&qp->req) || (qp->type == IB_QPT_UC && !roe_cc_open(qp, ctx)))
-		return false;
-	if (in_middle(&qp->req, wqe) && !roe_swqe_is_query(wqe) && emit_row(qp, ctx, wqe, txb))
-		return true;
-	if (roe_swqe_is_query(wqe))
-		ok = reread_open(qp, wqe) && emit_query(qp, ctx, wqe, txb);
-	else
-		ok = window_left(qp) > 0 && emit_data(qp, ctx, wqe, txb);
-	if (!ok) {
-		if (wqe->status != IB_WC_SUCCESS)
-			refuse(qp, ctx, wqe);
-		return false;
-	}
-	sent(qp, ctx, txb);
 	if (roe_psn_diff(qp->req.wqe_psn, wqe->last_psn) > 0)
 		complete_sending(qp, ctx);
 	return true;
