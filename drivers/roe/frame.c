@@ -256,7 +256,7 @@ unsigned int roe_frame_fit(const struct roe_tx_pkt *pkt, unsigned int n,
 
 ROE_EXPORT_FOR_TEST(roe_frame_fit);
 
-/* From caches of this CPU; take() of net.c gives skbs back to them. */
+/* From caches of this CPU; hook_take() of net.c gives skbs back to them. */
 static struct sk_buff *new_skb(u32 headroom, u32 room)
 {
 	u32 size = SKB_DATA_ALIGN(headroom + room) +

@@ -30,12 +30,12 @@ static struct roe_dev *to_dev(struct device *device)
 	return rdma_device_to_drv_device(device, struct roe_dev, ib);
 }
 
-static ssize_t show(bool on, char *buf)
+static ssize_t knob_show(bool on, char *buf)
 {
 	return sysfs_emit(buf, "%d\n", on);
 }
 
-static ssize_t store(bool *on, const char *buf, size_t len)
+static ssize_t knob_store(bool *on, const char *buf, size_t len)
 {
 	bool value;
 	int err = kstrtobool(buf, &value);
@@ -48,26 +48,26 @@ static ssize_t store(bool *on, const char *buf, size_t len)
 
 static ssize_t direct_show(struct device *device, struct device_attribute *attr, char *buf)
 {
-	return show(READ_ONCE(to_dev(device)->direct), buf);
+	return knob_show(READ_ONCE(to_dev(device)->direct), buf);
 }
 
 static ssize_t direct_store(struct device *device, struct device_attribute *attr,
 			    const char *buf, size_t len)
 {
-	return store(&to_dev(device)->direct, buf, len);
+	return knob_store(&to_dev(device)->direct, buf, len);
 }
 static DEVICE_ATTR_RW(direct);
 
 static ssize_t ecn_show(struct device *device, struct device_attribute *attr, char *buf)
 {
-	return show(READ_ONCE(to_dev(device)->ecn), buf);
+	return knob_show(READ_ONCE(to_dev(device)->ecn), buf);
 }
 
 /* The ECN bits that packets leave with are those of the time when their QP was connected. */
 static ssize_t ecn_store(struct device *device, struct device_attribute *attr,
 			 const char *buf, size_t len)
 {
-	return store(&to_dev(device)->ecn, buf, len);
+	return knob_store(&to_dev(device)->ecn, buf, len);
 }
 static DEVICE_ATTR_RW(ecn);
 
@@ -91,25 +91,25 @@ static DEVICE_ATTR_RO(board_id);
 
 static ssize_t relay_show(struct device *device, struct device_attribute *attr, char *buf)
 {
-	return show(READ_ONCE(to_dev(device)->relay), buf);
+	return knob_show(READ_ONCE(to_dev(device)->relay), buf);
 }
 
 static ssize_t relay_store(struct device *device, struct device_attribute *attr,
 			   const char *buf, size_t len)
 {
-	return store(&to_dev(device)->relay, buf, len);
+	return knob_store(&to_dev(device)->relay, buf, len);
 }
 static DEVICE_ATTR_RW(relay);
 
 static ssize_t hold_show(struct device *device, struct device_attribute *attr, char *buf)
 {
-	return show(READ_ONCE(to_dev(device)->hold), buf);
+	return knob_show(READ_ONCE(to_dev(device)->hold), buf);
 }
 
 static ssize_t hold_store(struct device *device, struct device_attribute *attr,
 			  const char *buf, size_t len)
 {
-	return store(&to_dev(device)->hold, buf, len);
+	return knob_store(&to_dev(device)->hold, buf, len);
 }
 static DEVICE_ATTR_RW(hold);
 

@@ -316,7 +316,7 @@ static void handle(struct roe_dev *dev, unsigned long event)
 	ib_device_put(&dev->ib);
 }
 
-static int netdev_event(struct notifier_block *nb, unsigned long event, void *info)
+static int link_netdev_event(struct notifier_block *nb, unsigned long event, void *info)
 {
 	struct roe_dev *dev;
 
@@ -329,17 +329,17 @@ static int netdev_event(struct notifier_block *nb, unsigned long event, void *in
 }
 
 static struct notifier_block notifier = {
-	.notifier_call = netdev_event,
+	.notifier_call = link_netdev_event,
 };
 
 /* Before netdevs move out: a device of a namespace does not outlive it. */
-static void __net_exit exit_net(struct net *net)
+static void __net_exit link_exit_net(struct net *net)
 {
 	end_devices(is_in_net, net);
 }
 
-static struct pernet_operations net_ops = {
-	.exit = exit_net,
+static struct pernet_operations link_net_ops = {
+	.exit = link_exit_net,
 };
 
 int __init roe_link_init(void)
@@ -347,12 +347,12 @@ int __init roe_link_init(void)
 	int err;
 
 	/* As a pernet device its exit runs ahead of the core's default one. */
-	err = register_pernet_device(&net_ops);
+	err = register_pernet_device(&link_net_ops);
 	if (err)
 		return err;
 	err = register_netdevice_notifier(&notifier);
 	if (err) {
-		unregister_pernet_device(&net_ops);
+		unregister_pernet_device(&link_net_ops);
 		return err;
 	}
 	rdma_link_register(&link_ops);
@@ -365,5 +365,5 @@ void roe_link_exit(void)
 	rdma_link_unregister(&link_ops);
 	unregister_netdevice_notifier(&notifier);
 	end_devices(is_any, NULL);
-	unregister_pernet_device(&net_ops);
+	unregister_pernet_device(&link_net_ops);
 }

@@ -146,7 +146,7 @@ static unsigned int confirm(struct sk_buff *skb)
 	return ct_hook ? ct_hook->confirm(skb) : NF_ACCEPT;
 }
 
-static unsigned int take(struct sk_buff *skb, const struct nf_hook_state *state)
+static unsigned int hook_take(struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	enum roe_rx_verdict verdict;
 	unsigned int ct_verdict;
@@ -174,7 +174,7 @@ static unsigned int hook_v4(void *priv, struct sk_buff *skb, const struct nf_hoo
 	/* For parity with UDP: a policy may demand IPsec. */
 	if (!xfrm4_policy_check(NULL, XFRM_POLICY_IN, skb))
 		return NF_DROP;
-	return take(skb, state);
+	return hook_take(skb, state);
 }
 
 static unsigned int hook_v6(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
@@ -183,7 +183,7 @@ static unsigned int hook_v6(void *priv, struct sk_buff *skb, const struct nf_hoo
 		return NF_ACCEPT;
 	if (!xfrm6_policy_check(NULL, XFRM_POLICY_IN, skb))
 		return NF_DROP;
-	return take(skb, state);
+	return hook_take(skb, state);
 }
 
 static const struct nf_hook_ops hooks[] = {
@@ -427,7 +427,7 @@ void roe_net_del(struct roe_dev *dev)
 	synchronize_net();
 }
 
-static int __net_init init_net_data(struct net *net)
+static int __net_init presence_init_net(struct net *net)
 {
 	INIT_LIST_HEAD(&roe_net(net)->presences);
 	return 0;
@@ -437,7 +437,7 @@ static int __net_init init_net_data(struct net *net)
  * link.c has removed the devices of the namespace before; of others that have GIDs here
  * the core's worker may be late. What it gives back then is no more than memory.
  */
-static void __net_exit exit_net(struct net *net)
+static void __net_exit presence_exit_net(struct net *net)
 {
 	struct roe_net *rn = roe_net(net);
 	struct roe_presence *p, *next;
@@ -451,19 +451,19 @@ static void __net_exit exit_net(struct net *net)
 		synchronize_net();
 }
 
-static struct pernet_operations net_ops = {
-	.init	= init_net_data,
-	.exit	= exit_net,
+static struct pernet_operations presence_net_ops = {
+	.init	= presence_init_net,
+	.exit	= presence_exit_net,
 	.id	= &roe_net_id,
 	.size	= sizeof(struct roe_net),
 };
 
 int __init roe_net_init(void)
 {
-	return register_pernet_subsys(&net_ops);
+	return register_pernet_subsys(&presence_net_ops);
 }
 
 void roe_net_exit(void)
 {
-	unregister_pernet_subsys(&net_ops);
+	unregister_pernet_subsys(&presence_net_ops);
 }

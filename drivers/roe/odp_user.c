@@ -40,8 +40,8 @@ static void drop(struct page **pages, unsigned int n, bool locked_by_others)
 }
 
 /* The mapping changes. Locks of others are held, so nothing here sleeps or allocates. */
-static bool invalidate(struct mmu_interval_notifier *notifier,
-		       const struct mmu_notifier_range *range, unsigned long seq)
+static bool odp_invalidate(struct mmu_interval_notifier *notifier,
+			   const struct mmu_notifier_range *range, unsigned long seq)
 {
 	struct roe_odp *odp = container_of(notifier, struct roe_odp, notifier);
 	unsigned long first = range->start >> PAGE_SHIFT;
@@ -61,10 +61,10 @@ static bool invalidate(struct mmu_interval_notifier *notifier,
 }
 
 static const struct mmu_interval_notifier_ops notifier_ops = {
-	.invalidate = invalidate,
+	.invalidate = odp_invalidate,
 };
 
-/* Nobody else has it; what is mapped is still told to invalidate(). */
+/* Nobody else has it; what is mapped is still told to odp_invalidate(). */
 static void destroy(struct roe_odp *odp)
 {
 	struct page *written[ROE_ODP_BATCH];
@@ -99,7 +99,7 @@ void roe_odp_put(struct roe_odp *odp)
 /*
  * Pages from @first on, of at most @n that are mapped now. To GUP an address with a tag
  * (arm64, LAM) is that of the same page as without, but the notifier only speaks of
- * addresses without: invalidate() would not find the page. Mappings have none, either.
+ * addresses without: odp_invalidate() would not find the page. Mappings have none, either.
  */
 static long get_pages(struct mm_struct *mm, unsigned long first, unsigned long n,
 		      unsigned int gup_flags, struct page **pages)
@@ -393,7 +393,7 @@ static void put(struct prefetch *p)
 	kfree(p);
 }
 
-static void fetch_work(struct work_struct *work)
+static void odp_prefetch_work(struct work_struct *work)
 {
 	struct prefetch *p = container_of(work, struct prefetch, turn.work);
 
@@ -435,7 +435,7 @@ static int fetch_one(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gu
 		kfree(p);
 		return err;
 	}
-	INIT_WORK(&p->turn.work, fetch_work);
+	INIT_WORK(&p->turn.work, odp_prefetch_work);
 	init_completion(&p->done);
 	refcount_set(&p->refs, 1);
 	if (waits)

@@ -727,7 +727,7 @@ void roe_qp_defer(struct roe_qp *qp)
 	queue_work(qp_wq, &qp->work);
 }
 
-static void work(struct work_struct *work)
+static void qp_work(struct work_struct *work)
 {
 	struct roe_qp *qp = container_of(work, struct roe_qp, work);
 	bool more;
@@ -801,7 +801,7 @@ void roe_qp_settle(struct roe_qp *qp)
 	roe_qp_end(qp, &ctx);
 }
 
-static enum hrtimer_restart timer_fn(struct hrtimer *timer)
+static enum hrtimer_restart qp_timer(struct hrtimer *timer)
 {
 	struct roe_qp *qp = container_of(timer, struct roe_qp, timer);
 	struct roe_ctx ctx roe_uninitialized;
@@ -979,11 +979,11 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	qp->mtu = roe_qp_is_ud(qp) ? 4096 : 256;
 	qp->attr.port_num = 1;
 	qp->attr.path_mig_state = IB_MIG_MIGRATED;
-	INIT_WORK(&qp->work, work);
+	INIT_WORK(&qp->work, qp_work);
 	roe_qp_init_events(qp);
 	qp->tx_cpu = ROE_TX_ANYWHERE;
 	INIT_DELAYED_WORK(&qp->flush_work, flush_late);
-	hrtimer_setup(&qp->timer, timer_fn, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	hrtimer_setup(&qp->timer, qp_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 }
 
 /* QP1 is found by the device; the number is the same for all. */

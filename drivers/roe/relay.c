@@ -270,7 +270,7 @@ bool roe_relay_has(struct roe_qp *qp)
 {
 	if (READ_ONCE(qp->relay.state) != ROE_RELAY_ON)
 		return false;
-	/* the ring index before the state: pairs with the barrier in leave() */
+	/* the ring index before the state: pairs with the barrier in relay_leave() */
 	smp_mb();
 	if (READ_ONCE(qp->relay.state) != ROE_RELAY_ON)
 		return false;
@@ -313,7 +313,7 @@ void roe_relay_part(struct roe_qp *qp)
 
 /* --- the relay --- */
 
-static void leave(struct roe_qp *qp)
+static void relay_leave(struct roe_qp *qp)
 {
 	list_del(&qp->relay.node);
 	WRITE_ONCE(qp->relay.state, ROE_RELAY_LEAVING);
@@ -324,7 +324,7 @@ static void leave(struct roe_qp *qp)
 }
 
 /* Who has asked is taken, or sent away. */
-static void join(struct relay *relay, struct list_head *qps, struct tally *tally, bool may)
+static void relay_join(struct relay *relay, struct list_head *qps, struct tally *tally, bool may)
 {
 	struct llist_node *asked = llist_del_all(&relay->asked);
 	struct roe_qp *qp, *next;
@@ -398,7 +398,7 @@ static u32 sweep(struct list_head *qps)
 	list_for_each_entry_safe(qp, next, qps, relay.node) {
 		if (atomic_read(&qp->relay.parting) || READ_ONCE(qp->state) != IB_QPS_RTS ||
 		    !READ_ONCE(qp->dev->relay)) {
-			leave(qp);
+			relay_leave(qp);
 			continue;
 		}
 		sum += look(qp);
@@ -455,7 +455,7 @@ static void pass_grace_period(struct tally *tally)
 	local_irq_enable();
 }
 
-static void run(struct work_struct *work)
+static void relay_run(struct work_struct *work)
 {
 	struct relay *relay = container_of(work, struct relay, work);
 	struct roe_qp *qp, *next;
@@ -469,15 +469,15 @@ static void run(struct work_struct *work)
 	do {
 		pass_grace_period(&tally);
 		stay = alone();
-		join(relay, &qps, &tally, stay);
+		relay_join(relay, &qps, &tally, stay);
 		stay = stay && !list_empty(&qps) && worth(relay, &tally, sweep(&qps));
 	} while (stay);
 	WRITE_ONCE(relay->active, false);
 	/* before the last look for who has asked: pairs with the barrier in ask() */
 	smp_mb();
-	join(relay, &qps, &tally, false);
+	relay_join(relay, &qps, &tally, false);
 	list_for_each_entry_safe(qp, next, &qps, relay.node)
-		leave(qp);
+		relay_leave(qp);
 	preempt_enable();
 	/* the work may have been queued for one who was sent away by the run before */
 	if (tally.qps)
@@ -502,7 +502,7 @@ int roe_relay_init(void)
 	}
 	for_each_possible_cpu(cpu) {
 		relay = per_cpu_ptr(relays, cpu);
-		INIT_WORK(&relay->work, run);
+		INIT_WORK(&relay->work, relay_run);
 		init_llist_head(&relay->asked);
 		relay->poster.need = NEED_MIN;
 	}

@@ -14,7 +14,7 @@
 #include "srq.h"
 
 /* Event handlers may sleep, WQEs are taken in softirqs: hence a worker. */
-static void raise_limit(struct work_struct *work)
+static void srq_limit_work(struct work_struct *work)
 {
 	struct roe_srq *srq = container_of(work, struct roe_srq, event_work);
 	struct ib_event event = {
@@ -49,7 +49,7 @@ static void check_limit(struct roe_srq *srq)
 int roe_srq_init(struct roe_srq *srq, u32 max_wr, u32 max_sge, struct ib_ucontext *uctx,
 		 struct mminfo *mi)
 {
-	INIT_WORK(&srq->event_work, raise_limit);
+	INIT_WORK(&srq->event_work, srq_limit_work);
 	mutex_init(&srq->resize_lock);
 	return roe_rq_init(&srq->rq, max_wr, max_sge, uctx, mi);
 }

@@ -308,7 +308,7 @@ struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	return NULL;
 }
 
-static void free_late(struct rcu_head *rcu)
+static void mr_free_rcu(struct rcu_head *rcu)
 {
 	struct roe_mr *mr = container_of(rcu, struct roe_mr, rcu);
 
@@ -336,7 +336,7 @@ int roe_mr_dereg(struct ib_mr *ibmr, struct ib_udata *udata)
 	 * hundreds at a time. Whoever has just found it looks at its state and goes.
 	 */
 	if (mr->type == ROE_MR_FAST) {
-		call_rcu(&mr->rcu, free_late);
+		call_rcu(&mr->rcu, mr_free_rcu);
 		return 0;
 	}
 	/* Every access is one RCU read-side section: after this there is none. */
