@@ -42,7 +42,9 @@ kunit:
 	@scripts/kunit $(SUITE)
 
 test-vm:
-	@scripts/vm -k $(KERNEL) -t 2400 -o $${ROE_CACHE:-$$HOME/.cache/roe}/results/test-vm -- run-tests $(TEST)
+	@$(LIB); need_kernel $(KERNEL); \
+		scripts/vm -k $(KERNEL) -t $$ROE_JOB_SECONDS -o $$ROE_CACHE/results/test-vm -- \
+			run-tests $(or $(TEST),$$(tests_of test $(KERNEL)))
 
 wire:
 	@scripts/wire $(if $(USO),--uso) -k $(KERNEL) -t 1200 -- run-tests $(TEST)
@@ -86,7 +88,7 @@ help:
 	@echo "  make bench            roe beside rdma_rxe and TCP; BENCH=quick|cost|full"
 	@echo "  make bench-native     processor time per message at native speed (User Mode Linux)"
 	@echo "  make native           the CRC-32 kernels on the CPU of this host"
-	@echo "  make lint             checkpatch, sparse, shellcheck, W=1, arm64; PART=..."
+	@echo "  make lint             checkpatch, sparse, shellcheck, vectors, W=1, arm64; PART=..."
 	@echo
 	@echo "  make clean            remove what was built in the tree"
 	@echo "  make clean-all        also the cache of images, kernels, builds and results"

@@ -55,6 +55,47 @@ need_tests() {
 	done
 }
 
+# kernel_reports - of a kernel's log on standard input, the lines that report anything wrong.
+# Fails if there are none. scripts/alarms has a line of each kind.
+kernel_reports() {
+	local re
+	re='WARNING: |BUG: |\bBUG at|kernel BUG|Oops|general protection fault|Kernel panic|KASAN|UBSAN|KCSAN'
+	re+='|possible (circular|recursive|irq lock inversion|deadlock)|inconsistent lock state|suspicious RCU'
+	re+='|INFO: (task .* blocked|rcu_|possible)|blocked for more than|rcu.*detected.*stall|self-detected stall|soft lockup|hard LOCKUP'
+	re+='|ODEBUG:|kmemleak: [0-9]+ new suspected|unreferenced object|sleeping function called from|scheduling while atomic'
+	re+='|bad unlock balance|held lock freed|lock held when returning|refcount_t:|unregister_netdevice: waiting'
+	re+='|page allocation failure|Call Trace:|stack backtrace:|workqueue lockup|locks? held by|BUG: MAX_LOCKDEP|turning off the locking'
+	grep -vE 'kasan: KernelAddressSanitizer|ubsan: |Tainted:' | grep -E "$re"
+}
+
+# tests_of KIND KERNEL - the programs that a job of scripts/check runs: KIND is test, wire or
+# uso. ROE_JOB_SECONDS is what the machine of a test job gets.
+export ROE_JOB_SECONDS=4500
+tests_of() {
+	local f n row
+	for f in "$ROE_TOP"/userspace-tests/tests/*.{sh,test}; do
+		[ -f "$f" ] && [ -x "$f" ] || continue
+		n=${f##*/}
+		case $1:$n in
+		uso:wire-uso.*) ;;
+		*:wire-uso.* | uso:*) continue ;;
+		wire:wire-*) ;;
+		*:wire-*) continue ;;
+		test:debug-*) [ "$2" = debug ] || continue ;;
+		test:*) ;;
+		*) continue ;;
+		esac
+		row=$(sed -n "s/#.*//; s/^${n}[[:space:]]*//p" "$ROE_TOP/scripts/verdict")
+		if [ -z "$row" ]; then
+			[ -z "${ROE_OPEN:-}" ] || echo "$n"
+			continue
+		fi
+		case " $row " in
+		*" all "* | *" $2 "*) echo "$n" ;;
+		esac
+	done
+}
+
 # stop_all_on_int - for a script with jobs in the background, which have SIGINT ignored: ^C
 # ends them, too. (It has gone to the whole process group, so nobody else is in there.)
 stop_all_on_int() {
@@ -157,7 +198,7 @@ copy_build() {
 
 # lint_needs - what scripts/lint uses, besides
 lint_needs() {
-	echo linux-source-6.12 perl xz-utils sparse shellcheck gcc-aarch64-linux-gnu rsync pahole
+	echo linux-source-6.12 perl xz-utils sparse shellcheck gcc-aarch64-linux-gnu rsync pahole python3-minimal
 }
 
 # apt_lists - makes sure that apt knows of the packages at all.
