@@ -4,11 +4,12 @@
  *
  * usage: rc_big [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-- MIB [huge]]
  *
- * Moves MIB (default 1024) MiB in messages of 64 MiB by WRITE, READ and SEND,
- * every byte checked; one message of 256 MiB; one WRITE of exactly 2^31 bytes
- * through a region of 4 GiB, which is a file of 256 MiB mapped 16 times, so
- * that a small machine can do it too. huge: the file is of 2 MiB pages, of which
- * 128 have to be free; a checked kernel takes minutes to pin 4 GiB page by page.
+ * Moves MIB (default 1024) MiB in messages of 64 MiB by WRITE, READ and SEND, every
+ * byte checked. Then WRITEs into a region of more than 4 GiB, the last one of exactly
+ * 2^31 bytes. A small machine can do it: the region is a file of 68 MiB mapped many
+ * times over, what is sent one of 6 MiB; with lengths that are no powers of two an offset
+ * that has lost bits is one of other bytes. huge: the files are of 2 MiB pages, of which
+ * 37 have to be free; a checked kernel takes minutes to pin 4 GiB page by page.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -19,9 +20,26 @@
 
 #define MIB		((size_t)1 << 20)
 #define CHUNK		(64 * MIB)
-#define FILE_LEN	(256 * MIB)
-#define COPIES		16
 #define HUGE_LEN	(2 * MIB)
+#define FOUR_GIB	((size_t)1 << 32)
+#define BIG		((size_t)1 << 31)
+
+/*
+ * The region: copies of the first LAP bytes of a file. Two pieces have memory of their own,
+ * which no other copy writes to: that in which the big message begins, and that around
+ * 2^32.
+ */
+#define LAP		(62 * MIB)
+#define LAPS		72
+#define LEN		(LAPS * LAP)
+#define START		(LEN - BIG - 543210)
+#define START_LEN	HUGE_LEN
+#define START_OWN	(START - START % HUGE_LEN)
+#define MIDDLE_LEN	(2 * HUGE_LEN)
+#define MIDDLE_OWN	(FOUR_GIB - HUGE_LEN)
+/* What is sent */
+#define SOURCE		(6 * MIB)
+#define SEED		7
 
 static struct rt_buf abuf, bbuf;
 
@@ -68,26 +86,84 @@ static void test_total(size_t mib)
 	rt_buf_free(&bbuf);
 }
 
-/* A file mapped COPIES times back to back looks like a large buffer. */
-static uint8_t *map_copies(unsigned int flags)
+static int file(size_t len, unsigned int flags)
 {
-	int fd = memfd_create("rc_big", flags), i;
-	uint8_t *p;
+	int fd = memfd_create("rc_big", flags);
 
-	if (fd < 0 || ftruncate(fd, FILE_LEN))
+	if (fd < 0 || ftruncate(fd, len))
 		rt_die("memfd: %s", strerror(errno));
-	/* one huge page more than is used, for the alignment */
-	p = mmap(NULL, FILE_LEN * COPIES + HUGE_LEN, PROT_NONE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return fd;
+}
+
+/* Address space for @len bytes, where a huge page may begin. */
+static uint8_t *space(size_t len)
+{
+	uint8_t *p = mmap(NULL, len + HUGE_LEN, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 	if (p == MAP_FAILED)
 		rt_die("mmap: %s", strerror(errno));
-	p += -(uintptr_t)p % HUGE_LEN;
-	for (i = 0; i < COPIES; i++)
-		if (mmap(p + i * FILE_LEN, FILE_LEN, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
-			rt_die("mmap: %s", strerror(errno));
+	return p + -(uintptr_t)p % HUGE_LEN;
+}
+
+static void map(uint8_t *p, size_t len, int fd, size_t off)
+{
+	if (mmap(p, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, off) == MAP_FAILED)
+		rt_die("mmap: %s", strerror(errno));
+}
+
+/* The first @lap bytes of a file, over and over, look like a large buffer. */
+static uint8_t *map_laps(int fd, size_t lap, size_t len)
+{
+	uint8_t *p = space(len);
+	size_t pos;
+
+	for (pos = 0; pos < len; pos += lap)
+		map(p + pos, lap < len - pos ? lap : len - pos, fd, 0);
+	return p;
+}
+
+static uint8_t *map_target(unsigned int flags)
+{
+	int fd = file(LAP + START_LEN + MIDDLE_LEN, flags);
+	uint8_t *p = map_laps(fd, LAP, LEN);
+
+	map(p + START_OWN, START_LEN, fd, LAP);
+	map(p + MIDDLE_OWN, MIDDLE_LEN, fd, LAP + START_LEN);
 	close(fd);
 	return p;
+}
+
+static uint8_t *map_source(unsigned int flags)
+{
+	int fd = file(SOURCE, flags);
+	uint8_t *p = map_laps(fd, SOURCE, BIG);
+
+	close(fd);
+	rt_fill(p, SOURCE, SEED, 0);
+	return p;
+}
+
+/* @len bytes of the region from @pos on are those of the big message from @msg on. */
+static bool sent(const uint8_t *mem, size_t pos, size_t len, size_t msg)
+{
+	size_t part;
+
+	for (; len; pos += part, msg += part, len -= part) {
+		part = SOURCE - msg % SOURCE;
+		if (part > len)
+			part = len;
+		if (!rt_check(mem + pos, part, SEED, msg % SOURCE))
+			return false;
+	}
+	return true;
+}
+
+static bool all_zero(const uint8_t *p, size_t len)
+{
+	while (len && !*p)
+		p++, len--;
+	return RT_EQ(len, 0);
 }
 
 static bool write_big(struct rt_pair *p, uint64_t laddr, uint32_t lkey,
@@ -103,44 +179,45 @@ static bool write_big(struct rt_pair *p, uint64_t laddr, uint32_t lkey,
 	       rt_expect(p->a.scq, 1, IBV_WC_SUCCESS, NULL);
 }
 
+/* The message of 2^31 bytes: its beginning, around 2^32, its end, and what is beside it. */
+static bool big_arrived(const uint8_t *mem)
+{
+	return all_zero(mem + START_OWN, START - START_OWN) &&
+	       sent(mem, START, START_OWN + START_LEN - START, 0) &&
+	       sent(mem, MIDDLE_OWN, MIDDLE_LEN, MIDDLE_OWN - START) &&
+	       sent(mem, START + BIG - MIB, MIB, BIG - MIB) &&
+	       /* the lap before */
+	       sent(mem, START + BIG, LEN - BIG - START, BIG - LAP);
+}
+
 static void test_region(unsigned int flags)
 {
-	size_t len = FILE_LEN * COPIES;
-	uint8_t *mem = map_copies(flags);
-	struct ibv_mr *mr = ibv_reg_mr(rt_dev_b()->pd, mem, len, RT_ACCESS_ALL);
-	struct ibv_mr *lmr = NULL;
+	uint8_t *mem = map_target(flags), *src = map_source(flags);
+	struct ibv_mr *mr = ibv_reg_mr(rt_dev_b()->pd, mem, LEN, RT_ACCESS_ALL);
+	struct ibv_mr *smr = ibv_reg_mr(rt_dev_a()->pd, src, BIG, 0);
 	struct rt_pair p;
 
-	if (!rt_ok(mr, "register a region of 4 GiB (%s)",
-		   mr ? "done" : strerror(errno)))
+	if (!rt_ok(mr && smr, "register a region of %zu MiB (%s)", LEN / MIB,
+		   mr && smr ? "done" : strerror(errno)))
 		return;
-	abuf = rt_buf(rt_dev_a(), MIB, RT_ACCESS_ALL);
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
-
-	/* The last bytes of the region, and bytes over the 2^32 of offsets. */
-	rt_fill(abuf.p, MIB, 5, 0);
-	rt_ok(write_big(&p, (uintptr_t)abuf.p, abuf.mr->lkey,
-			(uintptr_t)mem + len - MIB, mr->rkey, MIB) &&
-	      rt_check(mem + FILE_LEN - MIB, MIB, 5, 0),
-	      "WRITE to the last MiB of 4 GiB");
-	memset(mem, 0, MIB);
-	rt_ok(write_big(&p, (uintptr_t)abuf.p, abuf.mr->lkey,
-			(uintptr_t)mem + 9 * FILE_LEN + 12345, mr->rkey,
-			MIB) && rt_check(mem + 12345, MIB, 5, 0),
-	      "WRITE across pages in the middle");
-
-	rt_fill(mem, MIB, 7, 0);
-	lmr = ibv_reg_mr(rt_dev_a()->pd, mem, len, RT_ACCESS_ALL);
-	rt_ok(lmr && write_big(&p, (uintptr_t)mem, lmr->lkey,
-			       (uintptr_t)mem + 8 * FILE_LEN, mr->rkey,
-			       1u << 31) && rt_check(mem, MIB, 7, 0),
+	rt_ok(write_big(&p, (uintptr_t)src, smr->lkey, (uintptr_t)mem + LEN - MIB, mr->rkey,
+			MIB) && sent(mem, LEN - MIB, MIB, 0),
+	      "WRITE to its last MiB");
+	rt_ok(write_big(&p, (uintptr_t)src, smr->lkey, (uintptr_t)mem + FOUR_GIB - 12345,
+			mr->rkey, MIB / 2) &&
+	      sent(mem, FOUR_GIB - 12345, MIB / 2, 0) &&
+	      all_zero(mem + MIDDLE_OWN, FOUR_GIB - 12345 - MIDDLE_OWN) &&
+	      all_zero(mem + FOUR_GIB - 12345 + MIB / 2, MIB / 2 + 12345),
+	      "WRITE across the 2^32 of offsets, and nowhere else");
+	rt_ok(write_big(&p, (uintptr_t)src, smr->lkey, (uintptr_t)mem + START, mr->rkey,
+			BIG) && big_arrived(mem),
 	      "one WRITE of 2^31 bytes");
 	rt_pair_destroy(&p);
-	if (lmr)
-		ibv_dereg_mr(lmr);
+	ibv_dereg_mr(smr);
 	ibv_dereg_mr(mr);
-	rt_buf_free(&abuf);
-	munmap(mem, len);
+	munmap(src, BIG);
+	munmap(mem, LEN);
 }
 
 int main(int argc, char **argv)

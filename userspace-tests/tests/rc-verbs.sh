@@ -24,7 +24,7 @@ for p in $progs; do
 		mib=1024 pages=
 		if [ "$ROE_KERNEL" = debug ]; then
 			mib=192 pages=huge
-			huge_pages 130
+			huge_pages 40
 		fi
 		# 2 GiB in one message take a minute of emulation, or several
 		RT_TIMEOUT=600 run_tap "$p" 900 "$p" -d roe0 -- $mib $pages
