@@ -12,7 +12,7 @@
 
 module_or_die
 topo_or_die topo_veth
-progs=${*:-dev_attrs rc_ops rc_errors rc_queues rc_big ring_fuzz}
+progs=${*:-dev_attrs qp_states rc_ops rc_errors rc_queues rc_big ring_fuzz}
 for p in $progs; do
 	case $p in
 	ring_fuzz)
