@@ -37,6 +37,39 @@ guid()
 	[[ $all =~ node_guid\ ([0-9a-f:]+) ]] && echo "${BASH_REMATCH[1]}"
 }
 
+# refused_by_roe TEXT WORDS COMMAND... - it fails, and roe has one line in the kernel log
+# about that, with WORDS (an extended regular expression); rdma_rxe may be silent
+refused_by_roe()
+{
+	local text=$1 words=$2 before
+	shift 2
+	if [ "$ROE_TYPE" != roe ]; then
+		refused "$text" "too many open files|exist|$words" "$@"
+		return
+	fi
+	before=$(dmesg | grep -c 'roe: ')
+	one_line()
+	{
+		! "$@" || return
+		dmesg | grep 'roe: ' | tail -n +$((before + 1)) > "$TMP/lines"
+		cat "$TMP/lines"
+		[ "$(wc -l < "$TMP/lines")" = 1 ] && grep -qE "roe: $words" "$TMP/lines"
+	}
+	check "$text" one_line "$@"
+}
+
+# speed MBIT RATE - the netdev rtap has that speed, and the port RATE (Gb/s and lanes)
+speed()
+{
+	local rate
+
+	ethtool -s rtap speed "$1" duplex full || return
+	rate=$(cat /sys/class/infiniband/roe0/ports/1/rate)
+	echo "$rate"
+	# the name of the lanes' speed is the core's affair
+	[[ $rate =~ ^"${2%:*}"\ Gb/sec\ \("${2#*:}"X\ .*\)$ ]]
+}
+
 # other_guid NETDEV... - a link on each of these, which have one MAC: no two GUIDs are
 # the same, and the last one comes back with its link
 other_guid()
@@ -175,26 +208,33 @@ if [ "$ROE_TYPE" = roe ]; then
 	modprobe tun 2>/dev/null
 	ip tuntap add dev rtun mode tun
 	netdevs+=(rtun)
-	refused "a netdev that is not Ethernet" "rtun is not an Ethernet device" \
+	refused_by_roe "a netdev that is not Ethernet" "rtun is not an Ethernet device" \
 		rdma link add roe0 type roe netdev rtun
 	ip link add link va name va.7 type vlan id 7
-	refused "a VLAN, whose addresses belong to the device below" \
+	refused_by_roe "a VLAN, whose addresses belong to the device below" \
 		"va.7 is a VLAN: its addresses become GIDs of a device on va" \
 		rdma link add roe0 type roe netdev va.7
 	ip link del va.7
 	ip link set vb mtu 300
-	refused "a netdev with too small an MTU" "vb: MTU 300 is too small" \
+	refused_by_roe "a netdev with too small an MTU" "vb: MTU 300 is too small" \
 		rdma link add roe0 type roe netdev vb
 	ip link set vb mtu 9000
+	ip tuntap add dev rtap mode tap && netdevs+=(rtap)
+	ip link set rtap up
+	check "link on a tap device" link_add roe0 rtap
+	for s in 40000:40:4 10000:10:1 100000:100:4 40000:40:4; do
+		check "speed and lanes follow the netdev: ${s%%:*} Mb/s" speed "${s%%:*}" "${s#*:}"
+	done
+	link_del roe0
 	rmmod roe
 	check "rdma link add loads the module" link_add roe0 va
 	link_del roe0
 fi
 check "a netdev that comes up while the device is made" early_events
 check "link on va" link_add roe0 va
-refused "the same name again" "the name roe0 is in use|too many open files" \
+refused_by_roe "the same name again" "vb: the name roe0 is in use" \
 	rdma link add roe0 type "$ROE_TYPE" netdev vb
-refused "a second link on the same netdev" "va already has a roe device|exist" \
+refused_by_roe "a second link on the same netdev" "va already has a roe device" \
 	rdma link add roe9 type "$ROE_TYPE" netdev va
 check "the first link has lost nothing" traffic roe0 10.1.0.1
 refused "delete a link that is not there" "no such|nodev|not found|invalid|wrong|missing" \
