@@ -19,6 +19,7 @@
 #define GUARD_BYTE	0xa5
 #define MAX_SGE		32
 #define IMM		0x12345678
+#define MOST_INLINE	512	/* what the device can do */
 
 static const size_t mtu_bytes[] = { 0, 256, 512, 1024, 2048, 4096 };
 
@@ -368,6 +369,36 @@ static void test_inline(enum ibv_wr_opcode op)
 	rt_pair_destroy(&p);
 }
 
+/* As much as create_qp said, and one byte more. */
+static void test_inline_most(enum ibv_wr_opcode op)
+{
+	struct rt_opt opt = rt_defaults;
+	struct ibv_sge sge = { .addr = (uintptr_t)abuf.p };
+	struct ibv_send_wr wr = rt_wr(1, op, IBV_SEND_INLINE, &sge, 1);
+	struct rt_pair p;
+	uint32_t most;
+	bool ok;
+	int i;
+
+	opt.cap.max_inline_data = MOST_INLINE;
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+	most = p.a.opt.cap.max_inline_data;
+	ok = RT_CHECK(most >= MOST_INLINE);
+	for (i = 0; ok && i < 8; i++) {
+		const size_t len[] = { 65, 128, 129, 256, 257, 509, most - 1, most };
+		struct xfer x = {
+			.op = op, .len = len[i], .src_sges = i % 4 + 1, .dst_sges = 1,
+			.flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+		};
+
+		ok = xfer(&p, &x);
+	}
+	sge.length = most + 1;
+	rt_ok(ok && RT_CHECK(rt_post(&p.a, &wr)) && RT_EQ(rt_state(&p.a), IBV_QPS_RTS),
+	      "%s inline, to %u bytes and no further", op_name(op), most);
+	rt_pair_destroy(&p);
+}
+
 static void test_flags(void)
 {
 	struct rt_opt opt = rt_defaults;
@@ -620,6 +651,8 @@ int main(int argc, char **argv)
 		test_sges(ops[i]);
 	for (i = 0; i < ARRAY_SIZE(ops) - 1; i++)
 		test_inline(ops[i]);
+	test_inline_most(IBV_WR_SEND);
+	test_inline_most(IBV_WR_RDMA_WRITE_WITH_IMM);
 	test_flags();
 	test_fence();
 	test_atomics();
