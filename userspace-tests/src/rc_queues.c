@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
+#include <rdma/ib_user_verbs.h>
 #include "rt.h"
 
 #define BUF_LEN		(1 << 20)
@@ -410,6 +411,108 @@ static void test_notify(void)
 	ibv_destroy_comp_channel(ch);
 }
 
+/* ibv_modify_cq(), which the stock provider lacks. Returns 0 or errno. */
+static int moderate(struct ibv_cq *cq, uint16_t count, uint16_t us)
+{
+	struct {
+		struct ib_uverbs_cmd_hdr hdr;
+		struct ib_uverbs_ex_cmd_hdr ex;
+		struct ib_uverbs_ex_modify_cq cmd;
+	} req = {
+		.hdr = {
+			.command = IB_USER_VERBS_CMD_FLAG_EXTENDED |
+				   IB_USER_VERBS_EX_CMD_MODIFY_CQ,
+			.in_words = sizeof(req.cmd) / 8,
+		},
+		.cmd = {
+			.cq_handle = cq->handle,
+			.attr_mask = 1,		/* moderation */
+			.attr = { .cq_count = count, .cq_period = us },
+		},
+	};
+
+	return write(cq->context->cmd_fd, &req, sizeof(req)) == sizeof(req) ? 0 : errno;
+}
+
+/* @n messages for b have arrived; where completions do not wait for it is no matter. */
+static bool message(struct rt_pair *p, int n)
+{
+	bool ok = true;
+	int i;
+
+	for (i = 0; ok && i < n; i++)
+		ok = RT_EQ(rt_post_recv(&p->b, 1, &bbuf, 0, 64), 0) &&
+		     RT_EQ(post_send(&p->a, 1, 8, IBV_SEND_SIGNALED), 0) &&
+		     rt_expect(p->b.rcq, 1, IBV_WC_SUCCESS, NULL) &&
+		     rt_expect(p->a.scq, 1, IBV_WC_SUCCESS, NULL);
+	return ok;
+}
+
+/*
+ * Nine completions raise no event, the tenth does. A machine that takes longer for them than
+ * the longest period there is has said nothing, so it has another try.
+ */
+static bool tenth(struct rt_pair *p, struct ibv_comp_channel *ch)
+{
+	const uint16_t us = UINT16_MAX;
+	bool ok, early, event;
+	uint64_t start;
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		start = now_us();
+		ok = RT_EQ(ibv_req_notify_cq(p->b.rcq, 0), 0) && message(p, 9);
+		early = event_within(ch, p->b.rcq, 0);
+		ok = ok && message(p, 1);
+		event = !early && event_within(ch, p->b.rcq, 0);
+		if (!ok || now_us() - start < us)
+			return ok && RT_CHECK(!early) && RT_CHECK(event);
+		if (!early && !event)
+			event_within(ch, p->b.rcq, 5000);
+	}
+	return RT_CHECK(i < 100);
+}
+
+/* One alone waits for the period, and not for ever. */
+static bool period(struct rt_pair *p, struct ibv_comp_channel *ch, uint16_t us)
+{
+	uint64_t start = now_us();
+
+	return RT_EQ(ibv_req_notify_cq(p->b.rcq, 0), 0) && message(p, 1) &&
+	       RT_CHECK(event_within(ch, p->b.rcq, 5000)) && RT_CHECK(now_us() - start >= us);
+}
+
+static void test_moderation(void)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(rt_dev_b()->ctx);
+	struct rt_opt opt = rt_defaults;
+	struct rt_pair p;
+	int i;
+
+	if (rt_qp_create(&p.a, rt_dev_a(), &opt))
+		rt_die("create QP");
+	opt.channel = ch;
+	if (rt_qp_create(&p.b, rt_dev_b(), &opt))
+		rt_die("create QP");
+	rt_connect(&p.a, &p.b);
+	rt_ok(RT_EQ(moderate(p.b.rcq, 10, UINT16_MAX), 0) && tenth(&p, ch),
+	      "moderated: ten completions, one event");
+	rt_ok(period(&p, ch, UINT16_MAX) && RT_EQ(moderate(p.b.rcq, 10, 30000), 0) &&
+	      period(&p, ch, 30000), "one alone raises it when the period is over");
+	rt_ok(RT_EQ(moderate(p.b.rcq, 1, 0), 0) && RT_EQ(ibv_req_notify_cq(p.b.rcq, 0), 0) &&
+	      message(&p, 1) && RT_CHECK(event_within(ch, p.b.rcq, 0)),
+	      "no moderation any more: at once");
+	/* its time comes when nothing is left of the CQ */
+	rt_ok(RT_EQ(moderate(p.b.rcq, 10, 30000), 0) &&
+	      RT_EQ(ibv_req_notify_cq(p.b.rcq, 0), 0) && message(&p, 1),
+	      "destroyed while one waits");
+	rt_pair_destroy(&p);
+	for (i = 0; i < 10; i++)
+		ibv_destroy_cq(ibv_create_cq(rt_dev_b()->ctx, 10, NULL, NULL, 0));
+	usleep(100000);
+	ibv_destroy_comp_channel(ch);
+}
+
 /* The far end of the event ping-pong. */
 struct pong {
 	struct rt_qp *q;
@@ -733,6 +836,7 @@ int main(int argc, char **argv)
 	test_resize();
 	test_big_cq();
 	test_notify();
+	test_moderation();
 	if (rt_dev_a() == rt_dev_b())
 		test_events(1000);
 	test_many_qps();
