@@ -459,6 +459,52 @@ static void uc_error_sqe(struct kunit *test)
 	EXPECT_STATUS(test, &side[1].rcq, IB_WC_SUCCESS);
 }
 
+/*
+ * The rest of a message that SQD lets go on fails: its memory is gone. What is posted behind
+ * it does not wait in SQD any more, and after RTS the peer takes the next one.
+ */
+static void uc_error_draining(struct kunit *test)
+{
+	const u32 len = 2 * ROE_TXB_PKTS * SIM_MTU;
+	struct sim *sim = fresh(test);
+	struct sim_side *side = sim->side;
+	struct roe_qp *qp = side[0].qp;
+
+	sim->slot = len;
+	sim_recv(sim, 1, len);
+	sim_post(sim, 0, IB_WR_REG_MR, 0, SIG);
+	sim_post(sim, 0, IB_WR_SEND, len, SIG);
+	/* a limit as after a CNP: one burst now, and the next later */
+	memset(&qp->rate, 0, sizeof(qp->rate));
+	qp->rate.rate = SZ_16M;
+	qp->rate.target = SZ_16M;
+	qp->rate.cut_at = sim->now;
+	qp->rate.grown_at = sim->now;
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_GT(test, sim->sent[0], 0);
+	KUNIT_ASSERT_LT(test, sim->sent[0], 2 * ROE_TXB_PKTS);
+	qp->state = IB_QPS_SQD;
+	sim_post(sim, 0, IB_WR_SEND, 100, 0);
+	roe_mr_revoke(&side[0].fast, ROE_MR_FREE);
+	side[0].use_fast = false;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_SUCCESS);
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_LOC_PROT_ERR);
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_WR_FLUSH_ERR);
+	EXPECT_STATUS(test, &side[0].scq, 99);
+	EXPECT_STATUS(test, &side[1].rcq, 99);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_SQE);
+	KUNIT_EXPECT_EQ(test, side[1].qp->state, IB_QPS_RTS);
+
+	qp->state = IB_QPS_RTS;
+	sim_post(sim, 0, IB_WR_SEND, 300, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_SUCCESS);
+	EXPECT_STATUS(test, &side[1].rcq, IB_WC_SUCCESS);
+	KUNIT_EXPECT_MEMEQ(test, side[1].rcv, side[0].src + 3 * sim->slot, 300);
+	memset(&qp->rate, 0, sizeof(qp->rate));
+}
+
 /* What was registered for a UC QP is invalidated by it, in its turn; a wrong key is refused. */
 static void uc_fast_reg(struct kunit *test)
 {
@@ -537,6 +583,7 @@ static struct kunit_case uc_cases[] = {
 	KUNIT_CASE(uc_error_no_recv),
 	KUNIT_CASE(uc_error_own_recv),
 	KUNIT_CASE(uc_error_sqe),
+	KUNIT_CASE(uc_error_draining),
 	KUNIT_CASE(uc_fast_reg),
 	KUNIT_CASE(uc_late),
 	KUNIT_CASE(uc_opcodes),

@@ -626,6 +626,34 @@ static void test_handle_errors(void)
 	eps_free(&a, &b);
 }
 
+/* Datagrams need no answer: drained at once, with an event for who asked. */
+static void test_sqd(void)
+{
+	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+	struct rt_dev *dev = rt_dev_a();
+	struct ibv_qp_init_attr ia;
+	struct ibv_qp_attr attr;
+	struct ep a, b;
+	bool ok;
+
+	eps(&a, &b);
+	rt_drain_events(dev);
+	ok = RT_EQ(ibv_modify_qp(a.q.qp, &sqd, IBV_QP_STATE), 0) && RT_EQ(recv_slot(&b.q, 1), 0) &&
+	     RT_EQ(post(&a, &b, 1, 8), 0) && nothing(a.q.scq) &&
+	     RT_CHECK(!rt_expect_event(dev, IBV_EVENT_SQ_DRAINED, a.q.qp, 20)) &&
+	     RT_EQ(modify(&a.q, IBV_QPS_RTS, 0), 0) && arrives(&a, &b, 1, 8, 1, NULL) &&
+	     rt_expect(a.q.scq, 1, IBV_WC_SUCCESS, NULL);
+	ok = ok && RT_EQ(recv_slot(&b.q, 2), 0) && RT_EQ(post(&a, &b, 2, 8), 0) &&
+	     RT_EQ(ibv_modify_qp(a.q.qp, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0) &&
+	     RT_CHECK(rt_expect_event(dev, IBV_EVENT_SQ_DRAINED, a.q.qp, 0)) &&
+	     rt_expect(a.q.scq, 2, IBV_WC_SUCCESS, NULL) && arrives(&a, &b, 2, 8, 2, NULL) &&
+	     RT_EQ(ibv_query_qp(a.q.qp, &attr, IBV_QP_STATE, &ia), 0) &&
+	     RT_EQ(attr.sq_draining, 0) && RT_EQ(modify(&a.q, IBV_QPS_RTS, 0), 0) &&
+	     moves(&a, &b, 3, 8);
+	rt_ok(ok, "SQD: drained, with the event if it was asked for");
+	eps_free(&a, &b);
+}
+
 /* Posted in SQD, the handle destroyed: still sent. */
 static void test_handle_life(void)
 {
@@ -817,6 +845,7 @@ int main(int argc, char **argv)
 	test_dropped();
 	test_send_errors();
 	test_handle_errors();
+	test_sqd();
 	test_handle_life();
 	test_recv_errors();
 	test_states();
