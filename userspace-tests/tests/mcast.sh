@@ -71,6 +71,24 @@ joined()
 	ip -n "$1" maddr show dev "$2" | grep -q "inet6\? *$3"
 }
 
+# dump_group GROUP - have tcpdump look at the frame of the next packet from roe0 to it
+dump_group()
+{
+	background ip netns exec ra tcpdump -i va -Q out -nec 1 "udp port 4791 and dst host $1" \
+		> "$TMP/frame" 2> "$TMP/dump.err"
+	dump=$bg
+	wait_for 20 grep -q "listening on" "$TMP/dump.err"
+}
+
+# frame_to MAC - that is where it went
+frame_to()
+{
+	wait_for 20 not_running "$dump" || kill "$dump"
+	wait "$dump"
+	cat "$TMP/frame"
+	grep -q " > $1, ethertype" "$TMP/frame"
+}
+
 # between GROUP GID-ADDRESS-A GID-ADDRESS-B MAC - from roe0 to roe1
 between()
 {
@@ -84,7 +102,9 @@ between()
 	check "$1: the netdev is a member" joined rb vb "$1"
 	check "$1: with the right MAC address" sh -c "ip -n rb maddr show dev vb | grep -q $4"
 	check "$1: the bridge knows" wait_for 20 member pb "$1"
+	dump_group "$1"
 	run_tap "$1: sender, not a member" 60 ip netns exec ra mcast -d roe0 -g "$ga" "$1" 0 20 0
+	check "$1: sent to the group's MAC address" frame_to "$4"
 	wait "$rx"
 	result "$1: receiver" "$TMP/rx.out"
 	check "$1: not a member after it" eval "! joined rb vb $1"
