@@ -272,6 +272,57 @@ while_streaming "firewall shut and opened" stop_and_go \
 	"ip netns exec ra nft -f - <<< 'table inet f { chain i { type filter hook input priority 0; udp dport 4791 drop; }; }'" \
 	"ip netns exec ra nft delete table inet f"
 
+# The same over IPv6; addresses have gone with their netdevs, above.
+ip -n ra addr replace fd00:a::1/64 dev va nodad
+ip -n rb addr replace fd00:a::2/64 dev vb nodad
+ip -n ra addr add fd00:a::3/64 dev va nodad
+ip -n ra addr add fd00:99::1/128 dev va nodad
+ip -n rb route add fd00:99::1 via fd00:a::1 dev vb
+reach rb fd00:a::1 fd00:a::3 fd00:99::1
+sb=fd00:a::2
+sa=fd00:a::1 while_streaming "IPv6: address removed and back" stop_and_go \
+	"ip -n ra addr del fd00:a::1/64 dev va" "ip -n ra addr add fd00:a::1/64 dev va nodad"
+sa=fd00:a::1 while_streaming "IPv6: neighbour entries flushed" stop_and_go \
+	"ip -n ra -6 neigh flush dev va" "ip -n rb -6 neigh flush dev vb"
+sa=fd00:99::1 while_streaming "IPv6: gateway lost and replaced" stop_and_go \
+	"ip -n rb route replace fd00:99::1 via fd00:a::77 dev vb" \
+	"ip -n rb route replace fd00:99::1 via fd00:a::3 dev vb"
+unset sb
+
+# standing - nothing leaves the client's device
+standing()
+{
+	sent=$(packets_sent)
+	sleep 0.5
+	[ "$(packets_sent)" -le $((sent + 2)) ]
+}
+
+# Datagrams that are lost are lost, and the ping-pong would stand for ever. The new gateway
+# is one that is not there yet: until it is, the one that is under way waits with the
+# others of its neighbour.
+ud_across()
+{
+	local ga gb rc=1 s c
+
+	ga=$(ns_gid ra roe0 10.99.0.1) && gb=$(ns_gid rb roe1 10.0.0.2) || return
+	ip netns exec rb sysctl -qw net.ipv4.neigh.vb.mcast_solicit=60
+	sent=$(packets_sent)
+	background ip netns exec ra ibv_ud_pingpong -d roe0 -g "$ga" -n 100000000
+	s=$bg
+	wait_for 20 listening_in ra 18515 || return
+	background ip netns exec rb ibv_ud_pingpong -d roe1 -g "$gb" -n 100000000 10.0.0.1
+	c=$bg
+	wait_for 20 moving && echo "moves" &&
+		ip -n rb route replace 10.99.0.1 via 10.0.0.88 dev vb &&
+		wait_for 20 standing && echo "waits" &&
+		ip -n ra addr add 10.0.0.88/24 dev va && wait_for 20 moving && rc=0
+	kill "$s" "$c"
+	wait "$s" "$c" 2>/dev/null
+	return $rc
+}
+
+check "UD: gateway replaced" ud_across
+
 # --- path MTU ---
 mtu_refused()
 {
@@ -376,6 +427,18 @@ check "... path MTU 1024: the bridge sees superpackets" \
 	eval '[ "$(counter roe5 tx_pkts rf)" -gt "$(ip netns exec rf cat /sys/class/net/br0/statistics/tx_packets)" ]'
 while_streaming "a slave of the bond fails" fail_over 1
 while_streaming "the other one fails" fail_over 2
+
+# --- devices on a port of each, which have the addresses of what lies above ---
+ports_of_both()
+{
+	ip -n re link set bond0 type bond active_slave e1 && wait_for 20 bond_uses 1 &&
+		ip netns exec re rdma link delete roe4 && ip netns exec rf rdma link delete roe5 &&
+		link_add roe4 e1 re && link_add roe5 f1 rf && ns_gid re roe4 10.0.0.1 bond0 &&
+		ns_gid rf roe5 10.0.0.2 br0
+}
+
+check "a port of the bond and one of the bridge" ports_of_both
+check "... a stream between the addresses of bond and bridge" stream roe4 10.0.0.1 roe5 10.0.0.2
 ends=(ra roe0 rb roe1)
 
 # --- VRF ---
@@ -399,6 +462,20 @@ if vrf; then
 	check "VRF: to itself" pair_run 60 18515 \
 		"ip netns exec ra ip vrf exec red ibv_rc_pingpong -d roe0 -g $g -n 50 -c" \
 		"ip netns exec ra ip vrf exec red ibv_rc_pingpong -d roe0 -g $g -n 50 -c 10.0.0.1"
+	in_vrf="ip netns exec ra ip vrf exec red"
+	h=$(ns_gid rb roe1 10.0.0.2)
+	check "VRF: UD" pair_run 60 18515 "$in_vrf ibv_ud_pingpong -d roe0 -g $g -n 100" \
+		"ip netns exec rb ibv_ud_pingpong -d roe1 -g $h -n 100 10.0.0.1"
+	r=$TESTS/rping_calm
+	in_a=$in_vrf in_b="ip netns exec rb"
+	check "VRF: rping, server there" cm "$r -s -a 10.0.0.1 -p @P -C 10 -V" \
+		"$r -c -a 10.0.0.1 -p @P -C 10 -V"
+	check "VRF: udaddy, server there" cm "udaddy -b 10.0.0.1 -c 2" "udaddy -s 10.0.0.1 -c 2"
+	in_a="ip netns exec rb" in_b=$in_vrf
+	check "VRF: rping, client there" cm "$r -s -a 10.0.0.2 -p @P -C 10 -V" \
+		"$r -c -I 10.0.0.1 -a 10.0.0.2 -p @P -C 10 -V"
+	check "VRF: udaddy, client there" cm "udaddy -b 10.0.0.2 -c 2" \
+		"udaddy -b 10.0.0.1 -s 10.0.0.2 -c 2"
 	ip -n ra link del red
 else
 	tap_not_ok "make a VRF"
