@@ -168,6 +168,11 @@ if wait_for 30 rdma system set netns exclusive; then
 		 ip netns exec rb rdma link | grep -q roe1/ &&
 		 ! rdma link | grep -q 'roe[01]/'"
 	run_all exclusive
+	in_a="ip netns exec ra" in_b="ip netns exec rb" r=$TESTS/rping_calm
+	for a in 10.0.0.1 fd00:a::1; do
+		check "exclusive: rping, $a" cm "$r -s -a $a -p @P -C 10 -V" "$r -c -a $a -p @P -C 10 -V"
+		check "exclusive: udaddy, $a" cm "udaddy -b $a -c 2" "udaddy -s $a -c 2"
+	done
 	netns_add rc
 	check "exclusive: users" start_users exclusive
 	check "exclusive: the device moves under traffic" \
