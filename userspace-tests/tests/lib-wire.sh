@@ -4,7 +4,7 @@
 # tests/lib-wire.sh - what the two-machine tests share, on top of lib.sh. Both
 # machines run the same script; side a is the server of every case.
 #
-#	wire_sync NAME		wait until the other side is here too
+#	wire_sync NAME [SECONDS]	wait until the other side is here too
 #	wire_case TEXT SECONDS "SERVER" "CLIENT"	see there
 #	wire_pair TEXT SECONDS "READY" "SERVER" "CLIENT"
 #
@@ -23,7 +23,7 @@ sync_port=19000
 # machines, and there are many meetings.
 wire_sync()
 {
-	local limit=$((120 * SLOW)) got=
+	local limit=$((${2:-120} * SLOW)) got=
 	sync_port=$((sync_port + 1))
 	if [ "$SIDE" = a ]; then
 		got=$(timeout $limit nc -l -N "$sync_port" <<< "$1")
