@@ -179,3 +179,5 @@ int roe_mad_process(struct ib_device *ibdev, int flags, u32 port, const struct i
 	*out_pkey_index = 0;
 	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
 }
+
+ROE_EXPORT_FOR_TEST(roe_mad_process);

@@ -89,6 +89,8 @@ int roe_stat_init(struct roe_dev *dev)
 	return dev->stats ? 0 : -ENOMEM;
 }
 
+ROE_EXPORT_FOR_TEST(roe_stat_init);
+
 static void free_counter(struct roe_counter *own)
 {
 	free_percpu(own->stats);
@@ -113,6 +115,8 @@ void roe_stat_exit(struct roe_dev *dev)
 	}
 	free_percpu(dev->stats);
 }
+
+ROE_EXPORT_FOR_TEST(roe_stat_exit);
 
 static u64 sum(u64 __percpu *stats, enum roe_stat stat)
 {
@@ -146,6 +150,8 @@ u64 roe_stat_sum(struct roe_dev *dev, enum roe_stat stat)
 	xa_unlock(&counters->table);
 	return all;
 }
+
+ROE_EXPORT_FOR_TEST(roe_stat_sum);
 
 /**
  * roe_stat_alloc_port() - ib_device_ops.alloc_hw_port_stats
