@@ -524,6 +524,37 @@ static void ud_query_ah(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, got.grh.sgid_index, 3);
 }
 
+/*
+ * Without a flow label each peer of a PD has a port, the same for all its handles, and
+ * peers and PDs spread over the 2^14 that there are; a label says all itself.
+ */
+static void ud_source_port(struct kunit *test)
+{
+	unsigned long *seen = kunit_kzalloc(test, BITS_TO_LONGS(0x4000) * sizeof(long), GFP_KERNEL);
+	struct ib_pd *pd = kunit_kcalloc(test, 256, sizeof(*pd), GFP_KERNEL);
+	struct roe_av av = {};
+	unsigned int i;
+	u16 port;
+
+	KUNIT_ASSERT_NOT_NULL(test, seen);
+	KUNIT_ASSERT_NOT_NULL(test, pd);
+	for (i = 0; i < 512; i++) {
+		/* 256 peers of one PD, then one peer of 256 PDs */
+		av.daddr.s6_addr32[3] = cpu_to_be32(min(i, 255u));
+		port = roe_ah_source_port(&av, &pd[max(i, 256u) - 256], 0);
+		KUNIT_EXPECT_EQ(test, roe_ah_source_port(&av, &pd[max(i, 256u) - 256], 0), port);
+		KUNIT_EXPECT_GE(test, port, 0xc000);
+		__set_bit(port & 0x3fff, seen);
+		if (i % 256 < 255)
+			continue;
+		/* 254 are to be expected */
+		KUNIT_EXPECT_GE(test, bitmap_weight(seen, 0x4000), 235);
+		bitmap_zero(seen, 0x4000);
+	}
+	KUNIT_EXPECT_EQ(test, roe_ah_source_port(&av, &pd[0], 0x12345), 0xe341);
+	KUNIT_EXPECT_EQ(test, roe_ah_source_port(&av, &pd[1], 0x12345), 0xe341);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ud_packet),
 	KUNIT_CASE(ud_grh),
@@ -538,6 +569,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ud_refused),
 	KUNIT_CASE(ud_from_ring),
 	KUNIT_CASE(ud_query_ah),
+	KUNIT_CASE(ud_source_port),
 	{}
 };
 

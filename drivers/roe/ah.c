@@ -14,12 +14,18 @@
 
 #define SL_MAX		15	/* IBTA: 4 bits */
 
-/*
- * The UDP source port, by which switches and receivers tell flows apart: from the
- * flow label, or else one for each peer of a PD, so that all handles to the same
- * peer keep the order of their packets.
+/**
+ * roe_ah_source_port() - the UDP source port of an address handle
+ * @av: has its addresses
+ * @pd: of the handle
+ * @flow_label: of the handle, 0: none
+ *
+ * By it switches and receivers tell flows apart: from the flow label, or else one for
+ * each peer of a PD, so that all handles to the same peer keep the order of their packets.
+ *
+ * Return: the port, host byte order.
  */
-static u16 source_port(const struct roe_av *av, const struct ib_pd *pd, u32 flow_label)
+u16 roe_ah_source_port(const struct roe_av *av, const struct ib_pd *pd, u32 flow_label)
 {
 	static u32 secret __read_mostly;
 	u32 hash;
@@ -31,6 +37,8 @@ static u16 source_port(const struct roe_av *av, const struct ib_pd *pd, u32 flow
 	hash = jhash(&av->daddr, sizeof(av->daddr), hash);
 	return IB_ROCE_UDP_ENCAP_VALID_PORT_MIN | (hash >> 18);
 }
+
+ROE_EXPORT_FOR_TEST(roe_ah_source_port);
 
 static void set_av(struct roe_av *av, const struct ib_pd *pd, const struct rdma_ah_attr *attr)
 {
@@ -45,7 +53,7 @@ static void set_av(struct roe_av *av, const struct ib_pd *pd, const struct rdma_
 	av->flow_label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
 	av->sgid_attr = grh->sgid_attr;
 	roe_av_bind(av, attr);
-	av->sport = htons(source_port(av, pd, av->flow_label));
+	av->sport = htons(roe_ah_source_port(av, pd, av->flow_label));
 }
 
 /* Kernel users create handles in any context, hence irqsave. */

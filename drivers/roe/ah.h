@@ -36,6 +36,7 @@ static inline struct roe_ah_entry *roe_ah_hold(struct roe_ah_entry *entry)
 struct roe_ah_entry *roe_ah_get(struct roe_dev *dev, const struct ib_pd *pd, u32 num);
 void roe_ah_put(struct roe_ah_entry *entry);
 
+u16 roe_ah_source_port(const struct roe_av *av, const struct ib_pd *pd, u32 flow_label);
 bool roe_ah_usable(const struct roe_dev *dev, const struct rdma_ah_attr *attr);
 
 /* verbs */
