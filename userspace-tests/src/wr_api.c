@@ -25,6 +25,15 @@
 #define OPS_UC	(OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
 #define OPS_RC	(OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
 		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+/* FLUSH, with the numbers that headers of rdma-core have since v45 */
+#define OPS_FLUSH	(1 << 11)	/* IBV_QP_EX_WITH_FLUSH */
+#define ACCESS_FLUSH	(1 << 8)	/* IBV_ACCESS_FLUSH_GLOBAL */
+#define CAP_FLUSH	(1ull << 38)	/* of the device, the same right */
+#define WC_FLUSH	8
+#define FLUSH_GLOBAL	1
+#define FLUSH_PERSIST	2
+#define FLUSH_RANGE	0
+#define FLUSH_MR	1
 #define OPS_KEYS (IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV | \
 		  IBV_QP_EX_WITH_LOCAL_INV)
 
@@ -410,6 +419,93 @@ static void test_atomic_write(void)
 	rt_pair_destroy(&p);
 }
 
+/* What headers of before v45 have no name for: it follows ATOMIC_WRITE's. */
+static void wr_flush(struct rt_qp *q, uint64_t id, const struct rt_buf *buf, size_t len,
+		     uint8_t type, uint8_t level)
+{
+	void (*builder)(struct ibv_qp_ex *qpx, uint32_t rkey, uint64_t addr, size_t len,
+			uint8_t type, uint8_t level);
+
+	memcpy(&builder, (char *)q->qpx + offsetof(struct ibv_qp_ex, wr_atomic_write) +
+	       sizeof(q->qpx->wr_atomic_write), sizeof(builder));
+	q->qpx->wr_id = id;
+	q->qpx->wr_flags = IBV_SEND_SIGNALED;
+	builder(q->qpx, buf->mr->rkey, (uintptr_t)buf->p, len, type, level);
+}
+
+static bool flush(struct rt_pair *p, const struct rt_buf *buf, size_t len, uint8_t type,
+		  uint8_t level, enum ibv_wc_status status)
+{
+	static uint64_t id = 700;
+	struct ibv_wc wc;
+
+	ibv_wr_start(p->a.qpx);
+	wr_flush(&p->a, ++id, buf, len, type, level);
+	return RT_EQ(ibv_wr_complete(p->a.qpx), 0) && rt_expect(p->a.scq, id, status, &wc) &&
+	       (status || RT_EQ(wc.opcode, WC_FLUSH));
+}
+
+/* WRITE and FLUSH of what it wrote, in one list: the data is there with the second. */
+static bool write_and_flush(struct rt_pair *p, const struct rt_buf *buf, size_t len)
+{
+	struct ibv_wc wc;
+
+	rt_fill(abuf.p, len, ++stream, 0);
+	ibv_wr_start(p->a.qpx);
+	p->a.qpx->wr_id = 1;
+	p->a.qpx->wr_flags = 0;
+	ibv_wr_rdma_write(p->a.qpx, buf->mr->rkey, (uintptr_t)buf->p);
+	ibv_wr_set_sge(p->a.qpx, abuf.mr->lkey, (uintptr_t)abuf.p, len);
+	wr_flush(&p->a, 2, buf, len, FLUSH_GLOBAL, FLUSH_RANGE);
+	return RT_EQ(ibv_wr_complete(p->a.qpx), 0) &&
+	       rt_expect(p->a.scq, 2, IBV_WC_SUCCESS, &wc) && RT_EQ(wc.opcode, WC_FLUSH) &&
+	       rt_check(buf->p, len, stream, 0);
+}
+
+static bool knows_flush(const struct rt_opt *opt)
+{
+	struct rt_qp q;
+	int err = rt_qp_create(&q, rt_dev_a(), opt);
+
+	rt_qp_destroy(&q);
+	return !err;
+}
+
+static bool offers_flush(void)
+{
+	struct ibv_device_attr_ex attr;
+
+	if (ibv_query_device_ex(rt_dev_b()->ctx, NULL, &attr))
+		rt_die("ibv_query_device_ex");
+	return attr.device_cap_flags_ex & CAP_FLUSH;
+}
+
+static void test_flush(void)
+{
+	struct rt_opt opt = ex_opt(IBV_QPT_RC, OPS_RC | OPS_FLUSH);
+	const size_t len = 8192;
+	struct rt_buf buf;
+	struct rt_pair p;
+
+	if (!knows_flush(&opt)) {
+		rt_skip("RC: FLUSH", "this library has no builder for it");
+		return;
+	}
+	if (!rt_ok(offers_flush(), "RC: the device offers FLUSH"))
+		return;
+	opt.access |= ACCESS_FLUSH;
+	buf = rt_buf(rt_dev_b(), len, RT_ACCESS_ALL | ACCESS_FLUSH);
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+	rt_ok(write_and_flush(&p, &buf, len) &&
+	      flush(&p, &buf, 17, FLUSH_GLOBAL, FLUSH_RANGE, IBV_WC_SUCCESS) &&
+	      flush(&p, &buf, 0, FLUSH_GLOBAL, FLUSH_MR, IBV_WC_SUCCESS),
+	      "RC: FLUSH of what a WRITE wrote, of a range and of a region");
+	rt_ok(flush(&p, &buf, 17, FLUSH_PERSIST, FLUSH_RANGE, IBV_WC_REM_INV_REQ_ERR),
+	      "RC: FLUSH to persistence is refused");
+	rt_pair_destroy(&p);
+	rt_buf_free(&buf);
+}
+
 /* --- batches --- */
 
 static void add_send(struct ibv_qp_ex *qpx, uint64_t id, size_t len)
@@ -637,6 +733,7 @@ int main(int argc, char **argv)
 	test_keys(IBV_QPT_RC, "RC");
 	test_keys(IBV_QPT_UC, "UC");
 	test_atomic_write();
+	test_flush();
 	test_batches();
 	test_cq_ex();
 	return rt_done();
