@@ -123,6 +123,23 @@ one_message()
 	pingpong ibv_rc_pingpong pa roe0 10.0.0.11 rb roe1 10.0.0.2 -n 1
 }
 
+# between_pods [OPTION...] - what the firewall of the second one sees
+between_pods()
+{
+	pingpong ibv_rc_pingpong pa roe0 10.0.0.11 pb roe0 10.0.0.12 "$@"
+}
+
+# went_directly NUMBER - has the device had more packets without a network since then?
+went_directly()
+{
+	local n
+
+	sleep 0.1	# the core keeps counters for 10 ms
+	n=$(counter roe0 direct_pkts ra) || return
+	echo "$1 direct packets before, $n now"
+	[ "$n" -gt "$1" ]
+}
+
 cannot()
 {
 	! "$@"
@@ -173,9 +190,13 @@ module_or_die
 modprobe -a veth macvlan 8021q 2>/dev/null
 topo_or_die topo_pods
 ends "pod and its host's neighbour" pa roe0 10.0.0.11 fd00:a::11 rb roe1 10.0.0.2 fd00:a::2
+ip netns exec ra sh -c "echo 1 > /sys/class/infiniband/roe0/direct"
+direct=$(counter roe0 direct_pkts ra)
 ends "two pods of one device" pa roe0 10.0.0.11 fd00:a::11 pb roe0 10.0.0.12 fd00:a::12
+check "two pods of one device: all of it through their networks" cannot went_directly "$direct"
 ends "pod with a VLAN" pv roe0 10.7.0.1 fd00:7::1 rb roe1 10.7.0.2 fd00:7::2
 check "within a pod" pingpong ibv_rc_pingpong pa roe0 10.0.0.11 pa roe0 10.0.0.11 -n 200 -c
+check "which is the way without a network" went_directly "$direct"
 check "the host itself" pingpong ibv_rc_pingpong ra roe0 10.0.0.1 rb roe1 10.0.0.2 -n 200 -c
 
 if ip netns exec ra nft list tables >/dev/null 2>&1; then
@@ -186,6 +207,10 @@ if ip netns exec ra nft list tables >/dev/null 2>&1; then
 	allow ra
 	allow pa
 	check "and lets pass again" one_message
+	check "the firewall of a pod drops what another of the device sends" drop pb
+	check "which is all" cannot between_pods -n 1
+	allow pb
+	check "and lets pass again" between_pods -n 1
 fi
 
 # Who loses a datagram asks for no route any more: what it has of the namespace it keeps
