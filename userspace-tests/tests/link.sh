@@ -190,6 +190,23 @@ if [ "$ROE_TYPE" = roe ]; then
 	}
 	check "lo" link_lo
 
+	# Without the direct way packets cross lo.
+	link_lo_crossed()
+	{
+		local g n
+
+		link_add roe0 lo && g=$(wait_gid roe0 127.0.0.1) || return
+		echo 0 > /sys/class/infiniband/roe0/direct
+		traffic roe0 127.0.0.1 || return
+		n=$(counter roe0 tx_pkts)
+		[ "$n" -ge 100 ] || { echo "$n packets over lo"; return 1; }
+		pair_run 60 18515 "ibv_ud_pingpong -d roe0 -g $g -n 50" \
+			"ibv_ud_pingpong -d roe0 -g $g -n 50 127.0.0.1" || return
+		link_del roe0
+	}
+	check "lo, packets cross it: RC and UD" link_lo_crossed
+	link_del roe0 2>/dev/null
+
 	# --- GUIDs ---
 	ip link add rpass link vb type macvlan mode passthru && netdevs+=(rpass)
 	check "a GUID of its own for each of a bond and its port" other_guid vc rbond
