@@ -285,8 +285,9 @@ bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 	u32 len;
 	u64 va;
 
-	if (req->paging || req->reorder.early.nr || req->una != p->psn || !wqe || wqe->state != ROE_SWQE_ACTIVE ||
-	    wqe->opcode != IB_WR_RDMA_READ)
+	if (req->paging || req->reorder.early.nr || req->una != p->psn)
+		return false;
+	if (!wqe || wqe->state != ROE_SWQE_ACTIVE || wqe->opcode != IB_WR_RDMA_READ)
 		return false;
 	/* neither the last one nor what was never asked for */
 	left = min(roe_psn_diff(wqe->last_psn, p->psn), roe_psn_diff(req->max_psn, p->psn));

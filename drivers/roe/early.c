@@ -151,8 +151,9 @@ void roe_early_put_back(struct roe_early_set *set, struct roe_early *early)
 	set->nr++;
 }
 
+/**
  * roe_early_free() - done with a packet that was kept
- * @early: of roe_early_take()
+ * @early: taken
  */
 void roe_early_free(struct roe_early *early)
 {
