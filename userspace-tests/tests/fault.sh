@@ -63,6 +63,20 @@ shake()
 	return $rc
 }
 
+# What may tell why a stream did not get on.
+state()
+{
+	ip -s link show va
+	ip -n peer -s link show vb
+	ip route get 10.0.0.2
+	ip -n peer route get 10.0.0.1
+	ip neigh show dev va
+	ip -n peer neigh show dev vb
+	nstat -asz 'Ip*' 'Icmp*' 'Udp*' | awk '$2'
+	$in_peer nstat -asz 'Ip*' 'Icmp*' 'Udp*' | awk '$2'
+	grep -H . /sys/class/infiniband/roe*/ports/1/hw_counters/* | grep -v ':0$'
+}
+
 # shaken COMMAND... - runs while a stream does
 shaken()
 {
@@ -77,6 +91,7 @@ shaken()
 		cat "$TMP/shaker.out"
 		rc=1
 	fi
+	[ $rc = 0 ] || state
 	return $rc
 }
 
