@@ -1955,6 +1955,103 @@ static void error_late_thrown_away(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, sim_check(sim));
 }
 
+/* Single-packet READs asked for at once, their responses are on the wire: @pkts. */
+static void read_singles(struct sim *sim, struct sim_pkt **pkts, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		sim_post(sim, 0, IB_WR_RDMA_READ, SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(sim->test, take_all(sim, pkts, n), n);
+	for (i = 0; i < n; i++) {
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+	}
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_EQ(sim->test, take_all(sim, pkts, n), n);
+}
+
+/* Nothing is asked for once what was thrown away has come. */
+static void error_late_passed(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[4], *again[4];
+	unsigned int i, n;
+
+	read_singles(sim, pkts, 4);
+	bring(sim, pkts[1]);
+	n = take_all(sim, again, 4);
+	KUNIT_ASSERT_EQ(test, n, 4);
+	bring(sim, pkts[0]);
+	bring(sim, pkts[2]);
+	KUNIT_EXPECT_TRUE(test, req->reorder.dropped);
+	KUNIT_EXPECT_GT(test, req->reorder.until, req->implied_until);
+	sim_put(sim, pkts[3]);
+	for (i = 0; i < n; i++) {
+		sim_receive(sim, 1, &again[i]->rx);
+		sim_put(sim, again[i]);
+	}
+	sim_emit(sim, 1);
+	n = take_all(sim, again, 4);
+	KUNIT_ASSERT_EQ(test, n, 4);
+	for (i = 0; i < 3; i++)
+		bring(sim, again[i]);
+	KUNIT_EXPECT_FALSE(test, req->reorder.dropped);
+	KUNIT_EXPECT_EQ(test, req->reorder.until, 0);
+	bring(sim, again[3]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
+/* What IP refuses is sent again, not what is kept before it. */
+static void error_late_refused(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+	struct sim_pkt *pkts[3];
+
+	qp->req.reorder.patience = 4;
+	read_singles(sim, pkts, 3);
+	bring(sim, pkts[1]);
+	KUNIT_EXPECT_EQ(test, qp->req.reorder.early.nr, 1);
+	ctx.now = sim->now;
+	roe_requester_local_drop(qp, &ctx, roe_psn_add(qp->req.una, 2));
+	sim->now = qp->req.drop_deadline;
+	qp->req.reorder.until = sim->now + 1;
+	sim_timer(sim, 0);
+	KUNIT_EXPECT_EQ(test, qp->req.drop_deadline, 0);
+	KUNIT_EXPECT_EQ(test, qp->req.reorder.early.nr, 1);
+	bring(sim, pkts[0]);
+	KUNIT_EXPECT_EQ(test, roe_psn_diff(qp->req.psn, qp->req.una), 1);
+	sim_put(sim, pkts[2]);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
+/* An ACK of the same PSN takes no place from a response. */
+static void error_late_ack(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_pkt ack, answer;
+	struct sim_pkt *pkts[LATE_PKTS];
+	unsigned int i;
+
+	qp->req.reorder.patience = 4;
+	read_late(sim, pkts);
+	ack = an_ack(roe_psn_add(qp->req.psn, -1), 0x1f);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 0, &ack, &answer));
+	for (i = 1; i < LATE_PKTS; i++)
+		bring(sim, pkts[i]);
+	bring(sim, pkts[0]);
+	KUNIT_EXPECT_EQ(test, qp->req.una, qp->req.psn);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
 static void drop_answers(struct sim *sim, struct roe_refused refused)
 {
 	struct roe_qp *qp = sim->side[1].qp;
@@ -2303,6 +2400,9 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_late_lost),
 	KUNIT_CASE(error_late_never),
 	KUNIT_CASE(error_late_thrown_away),
+	KUNIT_CASE(error_late_passed),
+	KUNIT_CASE(error_late_refused),
+	KUNIT_CASE(error_late_ack),
 	KUNIT_CASE(error_read_local_drop),
 	KUNIT_CASE(error_ack_local_drop),
 	KUNIT_CASE(error_ack_dropped_too),

@@ -356,7 +356,7 @@ static void out_of_turn(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 	if (roe_reorder_keep(qp, ctx, rx))
 		return;
 	/* was sent again, too, or will be with una */
-	if (req->rewound || roe_reorder_drop(req, ctx))
+	if (req->rewound || roe_reorder_drop(req, ctx, rx->p.psn))
 		return;
 	implied_nak(qp, ctx);
 }

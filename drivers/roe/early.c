@@ -19,7 +19,6 @@
 #include <linux/string.h>
 #include "early.h"
 
-#define SLOTS		512	/* packets ahead of the ePSN; a power of 2 */
 #define HELD_MAX	(64l << 20)	/* bytes, of all QPs */
 
 struct roe_early {
@@ -32,7 +31,7 @@ static atomic_long_t held;
 
 static struct roe_early **slot(const struct roe_early_set *set, u32 psn)
 {
-	return &set->slots[psn & (SLOTS - 1)];
+	return &set->slots[psn & (ROE_EARLY_SLOTS - 1)];
 }
 
 static struct roe_early *copy(const struct roe_rx_pkt *rx)
@@ -76,15 +75,22 @@ bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt
 {
 	struct roe_early **at;
 
-	if (roe_psn_diff(rx->p.psn, next) >= SLOTS || rx->p.len > mtu)
+	if (roe_psn_diff(rx->p.psn, next) >= ROE_EARLY_SLOTS || rx->p.len > mtu)
 		return false;
 	if (!set->slots)
-		set->slots = kcalloc(SLOTS, sizeof(*set->slots), GFP_ATOMIC | __GFP_NOWARN);
+		set->slots = kcalloc(ROE_EARLY_SLOTS, sizeof(*set->slots),
+				     GFP_ATOMIC | __GFP_NOWARN);
 	if (!set->slots)
 		return false;
 	at = slot(set, rx->p.psn);
-	if (*at)
-		return true;
+	if (*at) {
+		/* an ACK does not keep out the response that it came before */
+		if ((*at)->rx.p.len || !rx->p.len)
+			return true;
+		roe_early_free(*at);
+		*at = NULL;
+		set->nr--;
+	}
 	*at = copy(rx);
 	if (!*at)
 		return false;
@@ -135,7 +141,7 @@ struct roe_early *roe_early_take_first(struct roe_early_set *set, u32 next,
 	struct roe_early *early = NULL;
 	u32 i;
 
-	for (i = 0; set->nr && i < SLOTS && !early; i++)
+	for (i = 0; set->nr && i < ROE_EARLY_SLOTS && !early; i++)
 		early = roe_early_take(set, next + i, rx);
 	return early;
 }
@@ -179,7 +185,7 @@ void roe_early_skip(struct roe_early_set *set, u32 psn, u32 npsn)
 	struct roe_early *early;
 	u32 i;
 
-	for (i = 0; set->nr && i < min_t(u32, npsn, SLOTS); i++) {
+	for (i = 0; set->nr && i < min_t(u32, npsn, ROE_EARLY_SLOTS); i++) {
 		early = roe_early_take(set, psn + i, &rx);
 		if (early)
 			roe_early_free(early);
@@ -194,7 +200,7 @@ ROE_EXPORT_FOR_TEST(roe_early_skip);
  */
 void roe_early_purge(struct roe_early_set *set)
 {
-	roe_early_skip(set, 0, SLOTS);
+	roe_early_skip(set, 0, ROE_EARLY_SLOTS);
 }
 
 ROE_EXPORT_FOR_TEST(roe_early_purge);

@@ -145,6 +145,7 @@ struct roe_reorder {
 	u64	until;		/* ns: it may come until then; 0: nothing is waited for */
 	u64	asked;		/* ns: una was sent again then, as it seemed lost; 0: it was not */
 	u32	once_psn;	/* from here on every PSN was sent once */
+	u32	dropped_psn;	/* last that was thrown away, if any */
 	u8	patience;	/* how late it may be, quarters of srtt; 0: this way is in order */
 	u8	losses;		/* gaps in a row that nothing late has closed */
 	bool	own;		/* it was thrown away here: no news of the network */

@@ -25,10 +25,15 @@ static u64 patience_ns(const struct roe_req *req)
 	return (u64)req->srtt * req->reorder.patience / 4;
 }
 
-/* Then una is sent again; not twice within a round trip. */
-static void wait_for_una(struct roe_req *req, const struct roe_ctx *ctx)
+/*
+ * Then una is sent again, if nobody says that it is missing. Not before the answer to what
+ * was sent again the last time can be there: some round trips are longer than others.
+ */
+static void wait_for_una(struct roe_req *req, const struct roe_ctx *ctx, u64 least)
 {
-	req->reorder.until = max(ctx->now + patience_ns(req), req->implied_until);
+	u64 answer = req->implied_until + max(req->srtt / 4, 2 * req->rttvar);
+
+	req->reorder.until = max(ctx->now + max(patience_ns(req), least), answer);
 }
 
 /**
@@ -70,7 +75,7 @@ bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
 		return false;
 	/* una was sent again already: if that is lost as well the clock tells */
 	if (!ro->until && !req->rewound)
-		wait_for_una(req, ctx);
+		wait_for_una(req, ctx, 0);
 	return true;
 }
 
@@ -78,17 +83,22 @@ bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
  * roe_reorder_drop() - a response whose turn has not come is thrown away
  * @req: una is missing, and was not sent again since it moved
  * @ctx: the time
+ * @psn: of the response
  *
  * Return: true: una may still come before what was thrown away is asked for, for which
  * roe_completer_overdue() follows.
  */
-bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx)
+bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx, u32 psn)
 {
-	if (!req->reorder.until && ctx->now >= req->implied_until)
+	struct roe_reorder *ro = &req->reorder;
+
+	if (!ro->until && ctx->now >= req->implied_until)
 		return false;
-	req->reorder.dropped = true;
-	if (!req->reorder.until)
-		wait_for_una(req, ctx);
+	if (!ro->dropped || roe_psn_diff(psn, ro->dropped_psn) > 0)
+		ro->dropped_psn = psn;
+	ro->dropped = true;
+	if (!ro->until)
+		wait_for_una(req, ctx, 0);
 	return true;
 }
 
@@ -102,18 +112,21 @@ void roe_reorder_kept(struct roe_qp *qp, const struct roe_ctx *ctx)
 	const struct roe_reorder *ro = &qp->req.reorder;
 
 	if (ro->early.nr && !ro->until && !qp->req.rewound)
-		wait_for_una(&qp->req, ctx);
+		wait_for_una(&qp->req, ctx, 0);
 }
 
 /**
  * roe_reorder_forget() - some of what is in flight is sent again
- * @req: of an RC QP; what is kept would mix with what is read again
+ * @req: of an RC QP; what is kept of that would mix with what is read again
+ * @from: first PSN that is sent again, una or after it
  */
-void roe_reorder_forget(struct roe_req *req)
+void roe_reorder_forget(struct roe_req *req, u32 from)
 {
+	s32 before = roe_psn_diff(from, req->una);
+
 	req->reorder.once_psn = req->max_psn;
-	if (req->reorder.early.nr)
-		roe_early_purge(&req->reorder.early);
+	if (before < ROE_EARLY_SLOTS)
+		roe_early_skip(&req->reorder.early, from, ROE_EARLY_SLOTS - before);
 }
 
 /**
@@ -127,7 +140,7 @@ void roe_reorder_again(struct roe_req *req)
 	req->reorder.nak = false;
 	req->reorder.own = req->reorder.dropped;
 	req->reorder.dropped = false;
-	roe_reorder_forget(req);
+	roe_reorder_forget(req, req->una);
 }
 
 /* una came although it was sent again: as the answer to that, or before it? */
@@ -145,7 +158,7 @@ static void learn(struct roe_req *req, u64 took)
 }
 
 /**
- * roe_reorder_progress() - una has moved, and was waited for or sent again
+ * roe_reorder_progress() - una has moved, and something is known about it or behind it
  * @req: of an RC QP
  * @ctx: the time
  */
@@ -160,10 +173,11 @@ void roe_reorder_progress(struct roe_req *req, const struct roe_ctx *ctx)
 	ro->asked = 0;
 	ro->until = 0;
 	ro->nak = false;
+	if (ro->dropped && roe_psn_diff(req->una, ro->dropped_psn) > 0)
+		ro->dropped = false;
 	/* nobody else tells when una gets there */
 	if (ro->dropped)
-		ro->until = max(ctx->now + max(patience_ns(req), req->srtt / 4ull),
-				req->implied_until);
+		wait_for_una(req, ctx, req->srtt / 4);
 }
 
 /**

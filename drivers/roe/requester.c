@@ -363,7 +363,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->recover = req->una;
 	if (roe_psn_diff(req->una, req->reorder.once_psn) > 0)
 		req->reorder.once_psn = req->una;
-	if (req->reorder.asked || req->reorder.until)
+	if (req->reorder.asked || req->reorder.until || req->reorder.dropped)
 		roe_reorder_progress(req, ctx);
 	roe_timer_sample(qp, ctx->now, req->una);
 	/* answered by what had left before: a response of that PSN would be one 2^24 later */
@@ -451,7 +451,6 @@ void roe_requester_resend(struct roe_qp *qp)
 	const struct roe_swqe *wqe = head(qp);
 
 	trace_roe_retransmit(qp);
-	roe_reorder_forget(req);
 	req->drop_deadline = 0;
 	if (roe_psn_diff(req->rtt_psn, req->drop_psn) >= 0)
 		req->rtt_start = 0;
@@ -466,6 +465,7 @@ void roe_requester_resend(struct roe_qp *qp)
 	/* a READ Request stands for all of its PSNs */
 	if (n && !roe_swqe_is_query(wqe) && roe_psn_diff(req->drop_psn, req->wqe_psn) > 0)
 		req->wqe_psn = req->drop_psn;
+	roe_reorder_forget(req, req->wqe_psn);
 }
 
 /**

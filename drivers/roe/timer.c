@@ -298,6 +298,8 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
+	/* also if it may ask for that page once more now */
+	bool waited = waits_for_page(qp);
 
 	if (qp->resp.echo.until && ctx->now >= qp->resp.echo.until)
 		roe_echo_expired(qp);
@@ -312,7 +314,7 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_fault_again(qp);
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
 		rnr_expired(qp);
-	if (!outstanding(qp) || waits_for_page(qp)) {
+	if (!outstanding(qp) || waited || waits_for_page(qp)) {
 		roe_timer_disarm(qp);
 		return;
 	}

@@ -91,9 +91,9 @@ void roe_completer_overdue(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx);
 bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
 		      const struct roe_rx_pkt *rx);
-bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx);
+bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx, u32 psn);
 void roe_reorder_kept(struct roe_qp *qp, const struct roe_ctx *ctx);
-void roe_reorder_forget(struct roe_req *req);
+void roe_reorder_forget(struct roe_req *req, u32 from);
 void roe_reorder_again(struct roe_req *req);
 void roe_reorder_progress(struct roe_req *req, const struct roe_ctx *ctx);
 struct roe_reorder roe_reorder_reset(struct roe_req *req, u32 psn);
