@@ -79,10 +79,11 @@ struct roe_segs {
 	/* the current packet */
 	struct roe_frame_head	head;
 	u32			len;		/* BTH to ICRC, bytes */
-	const u8		*hdr;		/* min(len, ROE_HDR_MAX) bytes of it */
-	bool		flat;		/* all of it lies there in one piece */
+	bool			flat;		/* in one piece, at @raw */
+	const u8		*raw;		/* only for what may change meanwhile */
 	struct roe_cursor	bth;		/* otherwise its first byte */
-	u8			buf[ROE_HDR_MAX] __aligned(4);
+	/* min(len, ROE_HDR_MAX) bytes: a copy, for its sender may still write to the skb */
+	u8			hdr[ROE_HDR_MAX] __aligned(8);
 };
 
 /* segment.c */
@@ -91,6 +92,6 @@ bool roe_segs_next(struct roe_segs *segs);
 void roe_segs_fix_id(struct roe_segs *segs, bool fixed);
 unsigned int roe_cursor_take(struct roe_cursor *at, u32 len, struct kvec *vec,
 			     unsigned int max);
-const void *roe_cursor_read(struct roe_cursor *at, u32 len, void *buf);
+bool roe_cursor_read(struct roe_cursor *at, u32 len, void *buf);
 
 #endif /* ROE_FRAME_H */

@@ -191,7 +191,8 @@ static unsigned int header_len(u8 opcode)
 
 /**
  * roe_header_parse() - read BTH and extended headers and prove the lengths
- * @buf: the BTH; min(@len, ROE_HDR_MAX) bytes of it, no alignment needed
+ * @buf: the BTH; min(@len, ROE_HDR_MAX) bytes of it, no alignment needed. Nobody may write to
+ *	 it meanwhile: a copy, not the packet
  * @len: bytes from the BTH to the end of the ICRC, from the UDP length
  * @pkt: written completely; fields without a header become 0
  *

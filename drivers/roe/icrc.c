@@ -305,6 +305,7 @@ static void learn(struct roe_icrc_run *run, struct roe_icrc_head *head, const vo
  * @udp: UDP header, or NULL where the BTH follows the GRH (RoCEv1)
  * @bth: base transport header
  *
+ * The headers are copies that nobody writes to: what is kept of them is good for others.
  * Addresses, ports, IPv4 ID and lengths must be final (wire.md 1.4).
  *
  * Return: the register, to be continued behind the BTH.

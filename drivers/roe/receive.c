@@ -163,8 +163,8 @@ static u32 dest_qpn(const struct roe_segs *segs)
 static bool map_flat(const struct roe_segs *segs, u32 hdrlen, struct roe_rx_pkt *rx,
 		     __le32 *icrc)
 {
-	const u8 *end = segs->hdr + segs->len - ROE_ICRC_LEN;
-	const u8 *payload = segs->hdr + hdrlen;
+	const u8 *end = segs->raw + segs->len - ROE_ICRC_LEN;
+	const u8 *payload = segs->raw + hdrlen;
 
 	rx->nvec = payload < end;
 	rx->vec[0] = (struct kvec){ (void *)payload, end - payload };
@@ -178,8 +178,6 @@ static bool map_payload(const struct roe_segs *segs, u32 hdrlen, struct batch *b
 {
 	u32 len = segs->len - hdrlen - ROE_ICRC_LEN;
 	struct roe_cursor at = segs->bth;
-	const void *tail;
-	__le32 buf;
 
 	if (segs->flat)
 		return map_flat(segs, hdrlen, rx, icrc);
@@ -198,11 +196,7 @@ static bool map_payload(const struct roe_segs *segs, u32 hdrlen, struct batch *b
 			batch->bounced = true;
 		}
 	}
-	tail = roe_cursor_read(&at, ROE_ICRC_LEN, &buf);
-	if (!tail)
-		return false;
-	*icrc = get_unaligned((const __le32 *)tail);
-	return true;
+	return roe_cursor_read(&at, ROE_ICRC_LEN, icrc);
 }
 
 static bool icrc_is(struct roe_icrc_run *run, struct roe_icrc_heads *heads,
@@ -216,7 +210,7 @@ static bool icrc_is(struct roe_icrc_run *run, struct roe_icrc_heads *heads,
 
 	crc = roe_icrc_head(run, heads, &segs->head.ip4, segs->head.v6, &segs->head.udp, bth);
 	if (segs->flat)
-		crc = roe_icrc_update(run, crc, bth + 1, segs->len - ROE_PKT_MIN);
+		crc = roe_icrc_update(run, crc, segs->raw + sizeof(*bth), segs->len - ROE_PKT_MIN);
 	else
 		crc = roe_icrc_update(run, crc, bth + 1, extlen);
 	for (i = 0; i < rx->nvec && !segs->flat; i++)

@@ -11,7 +11,9 @@
  *
  * gso_size and gso_segs are the word of whoever built the skb, perhaps a guest:
  * the first only decides where to cut, the second is not looked at. The skb is
- * never written to: clones and other QPs' pages may be behind it.
+ * never written to: clones and other QPs' pages may be behind it. Nor are headers read
+ * from it twice: a process may have spliced its own page into a socket and write to it
+ * meanwhile, so what is proven and what is used would be two things.
  */
 #include <net/ipv6.h>
 #include "frame.h"
@@ -80,30 +82,22 @@ unsigned int roe_cursor_take(struct roe_cursor *at, u32 len, struct kvec *vec,
 ROE_EXPORT_FOR_TEST(roe_cursor_take);
 
 /**
- * roe_cursor_read() - the next bytes in one piece
+ * roe_cursor_read() - copy the next bytes
  * @at: moves behind them
  * @len: bytes
  * @buf: room for @len bytes
  *
- * Return: where they are, in the skb or, if they were scattered, in @buf; NULL
- * if the skb ends before.
+ * Return: false if the skb ends before.
  */
-const void *roe_cursor_read(struct roe_cursor *at, u32 len, void *buf)
+bool roe_cursor_read(struct roe_cursor *at, u32 len, void *buf)
 {
 	u8 *to = buf;
 
-	if (refill(at) && at->left >= len) {
-		const u8 *p = at->p;
-
-		at->p += len;
-		at->left -= len;
-		return p;
-	}
 	while (len) {
 		u32 part;
 
 		if (!refill(at))
-			return NULL;
+			return false;
 		part = min(at->left, len);
 		memcpy(to, at->p, part);
 		to += part;
@@ -111,24 +105,22 @@ const void *roe_cursor_read(struct roe_cursor *at, u32 len, void *buf)
 		at->left -= part;
 		len -= part;
 	}
-	return buf;
+	return true;
 }
 
 ROE_EXPORT_FOR_TEST(roe_cursor_read);
 
-/* The UDP header @off bytes on; NULL if the skb ends before. In one piece as a rule. */
-static const struct udphdr *to_udp(struct roe_cursor *at, u32 off, void *buf)
+/* The UDP header @off bytes on; false if the skb ends before. In one piece as a rule. */
+static bool read_udp(struct roe_cursor *at, u32 off, struct udphdr *udp)
 {
-	const struct udphdr *udp;
-
 	if (at->left < off + sizeof(*udp)) {
 		roe_cursor_take(at, off, NULL, 0);
-		return roe_cursor_read(at, sizeof(*udp), buf);
+		return roe_cursor_read(at, sizeof(*udp), udp);
 	}
-	udp = (const struct udphdr *)(at->p + off);
+	memcpy(udp, at->p + off, sizeof(*udp));
 	at->p += off + sizeof(*udp);
 	at->left -= off + sizeof(*udp);
-	return udp;
+	return true;
 }
 
 /* IP header as sent; options and extension headers are not ours. */
@@ -155,8 +147,8 @@ static bool read_ip(struct roe_frame_head *head, const void *ip)
 bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 {
 	const struct skb_shared_info *si = skb_shinfo(skb);
+	struct udphdr *udp = &segs->head.udp;
 	u32 off = skb_transport_offset(skb);
-	const struct udphdr *udp;
 
 	if (skb_is_gso(skb) && !(si->gso_type & SKB_GSO_UDP_L4))
 		return false;
@@ -172,10 +164,8 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 		return false;
 
 	start(&segs->at, skb, segs->list ? NULL : si->frag_list);
-	udp = to_udp(&segs->at, off, segs->buf);
-	if (!udp || ntohs(udp->len) != skb->len - off)
+	if (!read_udp(&segs->at, off, udp) || ntohs(udp->len) != skb->len - off)
 		return false;
-	segs->head.udp = *udp;
 	segs->id = ntohs(segs->head.ip4.id);
 	segs->member = segs->list ? si->frag_list : NULL;
 	segs->left = (segs->list ? skb_pagelen(skb) : skb->len) - off - sizeof(*udp);
@@ -207,6 +197,16 @@ static bool enter_member(struct roe_segs *segs)
 	return true;
 }
 
+/* BTH and extended headers of a packet in one piece. */
+static void copy_header(struct roe_segs *segs)
+{
+	/* so few that the compiler does it in registers, if it knows how many */
+	if (segs->len >= ROE_HDR_MAX)
+		memcpy(segs->hdr, segs->raw, ROE_HDR_MAX);
+	else
+		memcpy(segs->hdr, segs->raw, segs->len);
+}
+
 /*
  * Most packets of a train are as long as the one before them and lie behind it in one
  * piece: only its place and its ID are other ones. False: look at it closely.
@@ -221,9 +221,10 @@ static bool next_flat(struct roe_segs *segs)
 	if (!segs->fixed_id && !segs->head.v6)
 		segs->head.ip4.id = htons(++segs->id);
 	segs->flat = true;
-	segs->hdr = segs->at.p;
+	segs->raw = segs->at.p;
 	segs->at.p += segs->size;
 	segs->at.left -= segs->size;
+	copy_header(segs);
 	return true;
 }
 
@@ -250,15 +251,17 @@ bool roe_segs_next(struct roe_segs *segs)
 	segs->flat = refill(&segs->at) && segs->at.left >= segs->len;
 	segs->bth = segs->at;
 	if (segs->flat) {
-		segs->hdr = segs->at.p;
+		segs->raw = segs->at.p;
 		segs->at.p += segs->len;
 		segs->at.left -= segs->len;
+		copy_header(segs);
 		return true;
 	}
 	at = segs->at;
-	segs->hdr = roe_cursor_read(&at, min_t(u32, segs->len, ROE_HDR_MAX), segs->buf);
+	if (!roe_cursor_read(&at, min_t(u32, segs->len, ROE_HDR_MAX), segs->hdr))
+		return false;
 	roe_cursor_take(&segs->at, segs->len, NULL, 0);
-	return segs->hdr;
+	return true;
 }
 
 ROE_EXPORT_FOR_TEST(roe_segs_next);
