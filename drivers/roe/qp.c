@@ -352,6 +352,12 @@ static bool has_work(const struct roe_qp *qp)
 	return roe_resp_owes(&qp->resp) || qp->resp.cnp_due || qp->sq.next != prod;
 }
 
+/* The backlog of a CPU that went away was moved to another one, in order. */
+static bool is_elsewhere(int cpu)
+{
+	return cpu != ROE_TX_ANYWHERE && cpu != raw_smp_processor_id() && cpu_online(cpu);
+}
+
 /*
  * What goes to this host waits in the backlog of the CPU that sent it, for long if
  * the softirq has used up its time. If the next burst left from another CPU it would
@@ -365,12 +371,11 @@ static bool sends_elsewhere(struct roe_qp *qp)
 
 	if (qp->type == IB_QPT_RC)
 		return false;
-	/* the backlog of a CPU that went away was moved to another one, in order */
-	if (cpu == ROE_TX_ANYWHERE || cpu == smp_processor_id() || !cpu_online(cpu)) {
+	if (!is_elsewhere(cpu)) {
 		WRITE_ONCE(qp->tx_cpu, smp_processor_id());
 		return false;
 	}
-	queue_work_on(cpu, order_wq, &qp->work);
+	queue_work_on(cpu, order_wq, &qp->order_work);
 	return true;
 }
 
@@ -727,9 +732,8 @@ void roe_qp_defer(struct roe_qp *qp)
 	queue_work(qp_wq, &qp->work);
 }
 
-static void qp_work(struct work_struct *work)
+static void send_rest(struct roe_qp *qp)
 {
-	struct roe_qp *qp = container_of(work, struct roe_qp, work);
 	bool more;
 
 	do {
@@ -737,6 +741,27 @@ static void qp_work(struct work_struct *work)
 		ring_doorbell(qp, &more, false);
 		cond_resched();
 	} while (more);
+}
+
+static void qp_work(struct work_struct *work)
+{
+	send_rest(container_of(work, struct roe_qp, work));
+}
+
+/*
+ * The same on tx_cpu. An item of its own: one that is on two workqueues may run twice at
+ * once, and who cancels it waits for the last of them only. And what is executing is
+ * queued where it executes, whatever CPU is asked for: if that is not tx_cpu any more, the
+ * other one asks from outside.
+ */
+static void qp_order_work(struct work_struct *work)
+{
+	struct roe_qp *qp = container_of(work, struct roe_qp, order_work);
+
+	if (is_elsewhere(READ_ONCE(qp->tx_cpu)))
+		queue_work(qp_wq, &qp->work);
+	else
+		send_rest(qp);
 }
 
 /* There is no doorbell for receives: a user's ring in ERR is looked at now and then. */
@@ -980,6 +1005,7 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	qp->attr.port_num = 1;
 	qp->attr.path_mig_state = IB_MIG_MIGRATED;
 	INIT_WORK(&qp->work, qp_work);
+	INIT_WORK(&qp->order_work, qp_order_work);
 	roe_qp_init_events(qp);
 	qp->tx_cpu = ROE_TX_ANYWHERE;
 	INIT_DELAYED_WORK(&qp->flush_work, flush_late);
@@ -1064,7 +1090,9 @@ static void unpublish_and_free(struct roe_qp *qp)
 	roe_qp_end(qp, &ctx);
 	synchronize_rcu_expedited();
 	hrtimer_cancel(&qp->timer);
+	/* these may queue the next one; in RESET that queues none of them */
 	cancel_delayed_work_sync(&qp->flush_work);
+	cancel_work_sync(&qp->order_work);
 	cancel_work_sync(&qp->work);
 	cancel_work_sync(&qp->event_work);
 	roe_fault_forget_qp(qp);
