@@ -528,6 +528,19 @@ static void ud_query_ah(struct kunit *test)
  * Without a flow label each peer of a PD has a port, the same for all its handles, and
  * peers and PDs spread over the 2^14 that there are; a label says all itself.
  */
+/* The CM makes a handle of each message, where it may not sleep: hundreds of them at once. */
+static void ud_path_atomic(struct kunit *test)
+{
+	struct roe_path path = {};
+
+	KUNIT_EXPECT_EQ(test, roe_path_init(&path, GFP_ATOMIC), 0);
+	KUNIT_EXPECT_PTR_EQ(test, (void __force *)path.dst.cache, NULL);
+	roe_path_destroy(&path);
+	KUNIT_EXPECT_EQ(test, roe_path_init(&path, GFP_KERNEL), 0);
+	KUNIT_EXPECT_PTR_NE(test, (void __force *)path.dst.cache, NULL);
+	roe_path_destroy(&path);
+}
+
 static void ud_source_port(struct kunit *test)
 {
 	unsigned long *seen = kunit_kzalloc(test, BITS_TO_LONGS(0x4000) * sizeof(long), GFP_KERNEL);
@@ -569,6 +582,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ud_refused),
 	KUNIT_CASE(ud_from_ring),
 	KUNIT_CASE(ud_query_ah),
+	KUNIT_CASE(ud_path_atomic),
 	KUNIT_CASE(ud_source_port),
 	{}
 };

@@ -31,7 +31,7 @@ struct roe_av {
 /* What a QP needs to send: one per QP, BH disabled by users. */
 struct roe_path {
 	struct roe_av		av;
-	struct dst_cache	dst;		/* per CPU */
+	struct dst_cache	dst;		/* per CPU; of some handles there is none */
 	u16			ip_id;		/* own counter, + 1 for each segment */
 };
 

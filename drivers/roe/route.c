@@ -69,8 +69,11 @@ ROE_EXPORT_FOR_TEST(roe_av_bind);
 
 /**
  * roe_path_init() - prepare the path of a QP
- * @path: path without an address vector
+ * @path: path without an address vector, zeroed
  * @gfp: how to allocate
+ *
+ * Who may not sleep gets no cache: of per-CPU memory only a few pages are there in advance,
+ * and the CM makes an address handle of each message, hundreds at a time.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -78,8 +81,10 @@ int roe_path_init(struct roe_path *path, gfp_t gfp)
 {
 	/* Peers behind a NAT may see IDs of many QPs: start anywhere. */
 	path->ip_id = get_random_u32();
-	return dst_cache_init(&path->dst, gfp);
+	return gfpflags_allow_blocking(gfp) ? dst_cache_init(&path->dst, gfp) : 0;
 }
+
+ROE_EXPORT_FOR_TEST(roe_path_init);
 
 /**
  * roe_path_destroy() - give cached routes back
@@ -89,6 +94,8 @@ void roe_path_destroy(struct roe_path *path)
 {
 	dst_cache_destroy(&path->dst);
 }
+
+ROE_EXPORT_FOR_TEST(roe_path_destroy);
 
 /**
  * roe_path_reset() - forget cached routes
