@@ -221,7 +221,7 @@ static void flush_recv(struct roe_qp *qp, struct roe_ctx *ctx)
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 	}
 	/* what is in an SRQ is for others */
-	while (!qp->srq && !qp->overrun && roe_wqe_next_recv(qp, &resp->rwqe)) {
+	while (!qp->srq && roe_wqe_next_recv(qp, &resp->rwqe)) {
 		qp->flush_idle = 0;
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 		if (++n == ROE_WQE_BATCH) {
@@ -246,7 +246,7 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_requester_retire(qp, ctx, req->failed ?: IB_WC_WR_FLUSH_ERR);
 		req->failed = IB_WC_SUCCESS;
 		qp->flush_more = ++n == ROE_WQE_BATCH;
-	} while (!qp->flush_more && !qp->overrun);
+	} while (!qp->flush_more);
 	qp->sq.next = qp->sq.cons;
 }
 
@@ -279,7 +279,8 @@ ROE_EXPORT_FOR_TEST(roe_sq_discard);
  * Called on the way into ERR and again on every later doorbell: WQEs posted in
  * ERR are flushed too. Those of the SQ not while what they send is still to be read;
  * then roe_complete_returned() calls again. The RQ does not wait for that: there is an
- * event that says that the last of an SRQ's WQEs is back. If there are many not all at
+ * event that says that the last of an SRQ's WQEs is back. A CQ that was overrun takes
+ * nothing, but the other one may be whole. If there are many not all at
  * once, with softirqs off: then qp->flush_more is set, and the end of this run sees to it
  * that there is another.
  */
@@ -366,6 +367,8 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 	qp->resp.flush_nr = 0;
 	roe_early_purge(&qp->resp.early);
 	roe_early_purge(&qp->req.reorder.early);
+	/* the state before the queues: who posts a receive now sees it, or is seen (post.c) */
+	smp_mb();
 	roe_complete_flush(qp, ctx);
 }
 
