@@ -126,6 +126,8 @@ int roe_qp_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		return -EINVAL;
 	}
 	err = roe_rq_post(&qp->rq, wr, bad);
+	/* the WQEs before the state: pairs with the barrier in roe_complete_error() */
+	smp_mb();
 	/* what is set at this moment, the timer looks after */
 	if (READ_ONCE(qp->state) == IB_QPS_ERR || READ_ONCE(qp->resp.rnr_look))
 		roe_qp_defer(qp);
