@@ -387,6 +387,25 @@ static void timer_refused_tail(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->sent[0], 25);
 }
 
+/* The peer asks for what never left before the timer has sent it: that is no retry. */
+static void timer_refused_nak(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+
+	qp->attr.retry_cnt = 0;
+	qp->req.retry_cnt = 0;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 3 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	sim_put(sim, sim_take(sim));
+	roe_requester_local_drop(qp, &ctx, PSN0);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 4 + 2);
+}
+
 /* But what was lost on the way is not forgotten, however much is refused behind it. */
 static void timer_refused_lost(struct kunit *test)
 {
@@ -511,6 +530,7 @@ static struct kunit_case pair_cases[] = {
 	KUNIT_CASE(timer_backoff_read_middle),
 	KUNIT_CASE(timer_refused),
 	KUNIT_CASE(timer_refused_tail),
+	KUNIT_CASE(timer_refused_nak),
 	KUNIT_CASE(timer_refused_lost),
 	KUNIT_CASE(timer_refused_kinds),
 	KUNIT_CASE(timer_refused_dead),

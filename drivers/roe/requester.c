@@ -203,17 +203,21 @@ bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
  *
  * What the early deadline sends again counts nothing, so neither does an answer to that:
  * where small packets arrive and large ones do not, all retries would be gone within
- * milliseconds. The Local ACK Timeout runs on and counts.
+ * milliseconds. Nor does what never left: IP has refused it, and the peer saw what came
+ * behind it before the timer had sent it again. The Local ACK Timeout runs on and counts.
  *
  * Return: as roe_requester_retry().
  */
 bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx)
 {
-	if (qp->req.early && qp->req.ack_deadline)
+	struct roe_req *req = &qp->req;
+	bool refused = req->drop_deadline && req->drop_psn == req->una;
+
+	if (refused || (req->early && req->ack_deadline))
 		roe_requester_rewind(qp);
 	else if (!roe_requester_retry(qp, ctx))
 		return false;
-	qp->req.reorder.asked = ctx->now;
+	req->reorder.asked = ctx->now;
 	return true;
 }
 
@@ -584,6 +588,9 @@ static bool start(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 	u32 npsn = roe_psn_count(query && !is_read(wqe) ? 0 : wqe->length, qp->mtu);
 
 	if (!may_start(qp, wqe, npsn))
+		return false;
+	/* where its responses go has a page missing: to look again costs as many as it has */
+	if (query && req->fault.waiting)
 		return false;
 	wqe->status = check_data(qp, ctx, wqe, npsn);
 	if (wqe->status != IB_WC_SUCCESS) {
