@@ -67,6 +67,8 @@ bool roe_sge_check(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe
 	return true;
 }
 
+ROE_EXPORT_FOR_TEST(roe_sge_check);
+
 /* Element in which byte @off of the list lies; @off becomes the offset in it. */
 static unsigned int find(const struct roe_sge *sge, unsigned int num, u32 *off)
 {
@@ -178,6 +180,8 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 	return !len;
 }
 
+ROE_EXPORT_FOR_TEST(roe_sge_read);
+
 /* The pieces of @rx grow by @len bytes of an MR; false: copy instead. */
 static bool add_pieces(struct roe_rx_pkt *rx, struct roe_mr *mr, u64 va, u32 len)
 {
@@ -262,6 +266,8 @@ bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe 
 	copied(txb, pkt);
 	return roe_sge_read(qp, wqe, off, roe_tx_payload(pkt), pkt->p.len);
 }
+
+ROE_EXPORT_FOR_TEST(roe_sge_load);
 
 /**
  * roe_sge_load_bytes() - the same from bytes of ours
@@ -375,6 +381,8 @@ bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe
 			  wqe->sge, wqe->num_sge, off, vec, len);
 }
 
+ROE_EXPORT_FOR_TEST(roe_sge_write);
+
 /**
  * roe_sge_receive() - scatter received bytes over the current receive WQE
  * @qp: owner; the keys belong to the PD of whom the WQE was posted to: the SRQ's
@@ -396,6 +404,8 @@ bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const stru
 	return write_list(qp, &qp->resp.fault, qp->srq ? qp->srq->ib.pd : qp->pd,
 			  &ctx->received, rwqe->sge, rwqe->num_sge, off, vec, len);
 }
+
+ROE_EXPORT_FOR_TEST(roe_sge_receive);
 
 /**
  * roe_sge_receive_only() - roe_sge_receive() for a message of one packet
@@ -425,6 +435,8 @@ bool roe_sge_receive_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct k
 	return roe_sge_receive(qp, ctx, 0, vec, len);
 }
 
+ROE_EXPORT_FOR_TEST(roe_sge_receive_only);
+
 /**
  * roe_sge_source() - where a send WQE has its bytes
  * @qp: owner
@@ -442,6 +454,8 @@ struct roe_mr *roe_sge_source(struct roe_qp *qp, struct roe_ctx *ctx,
 	return span(qp, qp->pd, memo_of(&ctx->source, qp->sq.next), wqe->sge, wqe->num_sge, 0,
 		    off, len, va);
 }
+
+ROE_EXPORT_FOR_TEST(roe_sge_source);
 
 /**
  * roe_sge_target() - where the WQE at cons wants what it asked for
@@ -461,6 +475,8 @@ struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
 		    IB_ACCESS_LOCAL_WRITE, off, len, va);
 }
 
+ROE_EXPORT_FOR_TEST(roe_sge_target);
+
 /**
  * roe_sge_room() - where the current receive WQE wants what comes next
  * @qp: owner
@@ -478,6 +494,8 @@ struct roe_mr *roe_sge_room(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, u32
 	return span(qp, qp->srq ? qp->srq->ib.pd : qp->pd, &ctx->received, rwqe->sge,
 		    rwqe->num_sge, IB_ACCESS_LOCAL_WRITE, off, len, va);
 }
+
+ROE_EXPORT_FOR_TEST(roe_sge_room);
 
 /**
  * roe_sge_write_mr() - place received bytes at an address the peer named
