@@ -36,7 +36,8 @@ static struct roe_early **slot(const struct roe_early_set *set, u32 psn)
 
 static struct roe_early *copy(const struct roe_rx_pkt *rx)
 {
-	u32 bytes = sizeof(struct roe_early) + rx->p.len, off = 0;
+	/* what it takes, not what it needs: half as much again */
+	u32 bytes = kmalloc_size_roundup(sizeof(struct roe_early) + rx->p.len), off = 0;
 	struct roe_early *early;
 	unsigned int i;
 
