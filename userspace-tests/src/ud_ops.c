@@ -10,8 +10,12 @@
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include "rt.h"
 
 #define GRH		40
@@ -425,6 +429,87 @@ static void test_handles(void)
 	for (i = 0; i < 3; i++)
 		ibv_destroy_ah(ah[i]);
 	eps_free(&a, &b);
+}
+
+/* ---- a sender that moves ---- */
+
+static atomic_bool flood_ends;
+
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* Keeps what is received on the first CPU busy. */
+static void *flood(void *arg)
+{
+	struct ep *e = arg;
+	struct ibv_sge sge = sge_of(&e[0].q, &src, 0, 1024);
+	struct ibv_send_wr wr = ud_wr(0, &sge, 1, e[0].ah, &e[1].q);
+	struct ibv_wc wc;
+
+	run_on(0);
+	while (!flood_ends) {
+		rt_post(&e[0].q, &wr);
+		while (ibv_poll_cq(e[0].q.scq, 1, &wc) > 0)
+			;
+	}
+	return NULL;
+}
+
+/* From a CPU after the other: all in order, and the QP ends with the last completion. */
+static bool wander(unsigned int round, int cpus)
+{
+	struct ep a, b;
+	bool ok = true;
+	int i;
+
+	eps(&a, &b);
+	for (i = 0; i < NSLOT; i++) {
+		struct ibv_sge sge = sge_of(&a.q, &src, i * 128, 128);
+		struct ibv_send_wr wr = ud_wr(i, &sge, 1, a.ah, &b.q);
+
+		if (i % 5 == 0)
+			run_on((i / 5 + round) % cpus);
+		rt_fill(src.p + i * 128, 128, i, 0);
+		ok = ok && RT_EQ(recv_slot(&b.q, i), 0) && RT_EQ(rt_post(&a.q, &wr), 0);
+	}
+	for (i = 0; i < NSLOT; i++)
+		ok = ok && rt_expect(a.q.scq, i, IBV_WC_SUCCESS, NULL);
+	if (round % 2) {
+		ep_free(&a);
+		ep_free(&b);
+		return ok;
+	}
+	for (i = 0; i < NSLOT; i++)
+		ok = ok && arrives(&a, &b, i, 128, i, NULL);
+	eps_free(&a, &b);
+	return ok;
+}
+
+static void test_cpus(void)
+{
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
+	bool ok = true;
+	cpu_set_t all;
+	pthread_t id;
+	struct ep e[2];
+
+	sched_getaffinity(0, sizeof(all), &all);
+	eps(&e[0], &e[1]);
+	if (pthread_create(&id, NULL, flood, e))
+		rt_die("pthread_create: %s", strerror(errno));
+	for (i = 0; ok && i < 40; i++)
+		ok = wander(i, cpus);
+	flood_ends = true;
+	pthread_join(id, NULL);
+	rt_ok(ok, "a sender that moves from CPU to CPU (%d): in order, and its QPs end", cpus);
+	sched_setaffinity(0, sizeof(all), &all);
+	eps_free(&e[0], &e[1]);
 }
 
 /* ---- what is dropped without a word ---- */
@@ -841,6 +926,7 @@ int main(int argc, char **argv)
 	test_grh(true);
 	test_grh(false);
 	test_handles();
+	test_cpus();
 	test_qkeys();
 	test_dropped();
 	test_send_errors();
