@@ -146,7 +146,7 @@ static struct sk_buff *build(struct kunit *test, struct roe_path *path,
 	struct sk_buff *skb;
 
 	local_bh_disable();
-	skb = roe_frame_build(path, pkt, n, HEADROOM);
+	skb = roe_frame_build(path, pkt, n, HEADROOM, 0);
 	local_bh_enable();
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, put_skb, skb), 0);
@@ -455,7 +455,7 @@ static struct sk_buff *build_list(struct kunit *test, const struct train *t, str
 		struct sk_buff *skb;
 
 		local_bh_disable();
-		skb = roe_frame_build(&path, &txb->pkt[i], 1, HEADROOM);
+		skb = roe_frame_build(&path, &txb->pkt[i], 1, HEADROOM, 0);
 		local_bh_enable();
 		KUNIT_ASSERT_NOT_NULL(test, skb);
 		if (!head) {

@@ -204,8 +204,8 @@ static void seal_all(struct roe_frame_head *head, struct roe_tx_pkt *pkt, unsign
 }
 
 /*
- * One hash per flow: one transmit queue, so one order. It is for queues of this host
- * alone, whose packets are ours: nothing to defend.
+ * One hash per flow, for queues of this host alone, whose packets are ours: nothing to
+ * defend.
  */
 static u32 flow_hash(const struct roe_av *av)
 {
@@ -213,6 +213,18 @@ static u32 flow_hash(const struct roe_av *av)
 	u32 daddr = (__force u32)av->daddr.s6_addr32[3];
 
 	return hash_32(saddr ^ rol32(daddr, 16) ^ (__force u32)av->sport, 32);
+}
+
+/*
+ * One transmit queue per QP, so one order: a netdev with XPS chooses it by the CPU, others
+ * by the hash. Receivers on this host take a number this small for no NAPI id.
+ */
+static void set_queue(struct sk_buff *skb, const struct roe_av *av, u32 home)
+{
+#ifdef CONFIG_XPS
+	skb->sender_cpu = home;
+#endif
+	__skb_set_sw_hash(skb, flow_hash(av), true);
 }
 
 /* Does @next lie directly behind @pkt, so that one fragment holds both? */
@@ -307,6 +319,7 @@ static void add_frags(struct sk_buff *skb, const struct roe_tx_pkt *pkt, unsigne
  * @pkt: what roe_frame_fit() allowed; a small one is moved into the skb
  * @n: packets
  * @headroom: bytes in front of the IP header
+ * @home: CPU whose transmit queue it takes, + 1; 0: that which sends it
  *
  * Softirqs disabled.
  *
@@ -314,7 +327,7 @@ static void add_frags(struct sk_buff *skb, const struct roe_tx_pkt *pkt, unsigne
  * nothing having happened.
  */
 struct sk_buff *roe_frame_build(struct roe_path *path, struct roe_tx_pkt *pkt,
-				unsigned int n, u32 headroom)
+				unsigned int n, u32 headroom, u32 home)
 {
 	const struct roe_av *av = &path->av;
 	/* in front of what makes queues long, on this host (qdiscs, VLANs) as well */
@@ -349,7 +362,7 @@ struct sk_buff *roe_frame_build(struct roe_path *path, struct roe_tx_pkt *pkt,
 	copy_head(&head, skb, av->v6);
 	seal_all(&head, pkt, n, id, skb->len);
 	skb->priority = urgent ? TC_PRIO_INTERACTIVE : av->priority;
-	__skb_set_sw_hash(skb, flow_hash(av), true);
+	set_queue(skb, av, home);
 	return skb;
 }
 

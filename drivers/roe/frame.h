@@ -54,7 +54,7 @@ struct roe_frame_limits {
 unsigned int roe_frame_fit(const struct roe_tx_pkt *pkt, unsigned int n,
 			   const struct roe_frame_limits *limits);
 struct sk_buff *roe_frame_build(struct roe_path *path, struct roe_tx_pkt *pkt,
-				unsigned int n, u32 headroom);
+				unsigned int n, u32 headroom, u32 home);
 
 /* A place in the bytes of an skb: linear part, fragments, list, in this order. */
 struct roe_cursor {

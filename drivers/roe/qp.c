@@ -51,6 +51,9 @@ static DEFINE_PER_CPU(struct roe_pace, paces);
 /* Bursts that one call sends; the worker does the rest. */
 #define ROUNDS	4
 
+/* Longer than what has been sent waits in a transmit queue of this host. */
+#define HOME_PAUSE	(100 * NSEC_PER_MSEC)
+
 /* Packets that go one by one after a row that cannot be taken at once. */
 #define ROW_RETRY	8
 
@@ -310,6 +313,27 @@ static void build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *s
 		roe_ah_put(ah);
 }
 
+/*
+ * A netdev with several transmit queues takes that of the CPU that sends (XPS), and for one
+ * QP that is now a doorbell, now a worker, the softirq of an ACK or the timer. Queues have no
+ * order among them, so all skbs of a QP name one CPU, its home, whoever sends them. Who sends
+ * next becomes the home once nothing may be overtaken any more: all requests of RC are
+ * acknowledged, and of what nobody acknowledges, READ responses and all of UC and UD, none
+ * was sent for a while. ACKs do not count, the newest says it all. As skb->ooo_okay of TCP.
+ */
+static void choose_home(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	bool rc = qp->type == IB_QPT_RC;
+	u16 here = smp_processor_id() + 1;
+
+	BUILD_BUG_ON(CONFIG_NR_CPUS >= U16_MAX);
+	if (qp->home != here && (!rc || qp->req.una == qp->req.psn) &&
+	    ctx->now >= qp->home_until)
+		qp->home = here;
+	if (!rc || qp->resp.rsrc_pending || qp->resp.flush_nr)
+		qp->home_until = ctx->now + HOME_PAUSE;
+}
+
 /* A burst through the network. Returns whether more is to be sent. */
 static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	__must_hold(&qp->lock)
@@ -323,6 +347,8 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	local_lock_nested_bh(&txb_lock);
 	txb = this_cpu_ptr(txbs);
 	txb->later = true;
+	choose_home(qp, ctx);
+	txb->home = qp->home;
 	/* a WQE that fails in this burst: its payload is read when the packets are built */
 	qp->lent = true;
 	more = roe_qp_emit(qp, ctx, txb);

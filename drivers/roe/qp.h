@@ -13,7 +13,8 @@
  *   owner of transmission, collects a burst under the lock, drops it, sends,
  *   and looks again; the others leave tx_again. UC and UD have to send from
  *   tx_cpu until its backlog is empty: set under the lock, cleared there by
- *   cmpxchg without.
+ *   cmpxchg without. All skbs of a QP take the transmit queue of its home, and this
+ *   changes only while none is on its way that a later one may not overtake.
  *
  * Life
  *   QPNs are unique in the whole module (one table), lookups are RCU. Whoever
@@ -342,6 +343,7 @@ struct roe_qp {
 	bool			sq_drained;
 	bool			overrun;	/* a CQ is full: ERR at the end of the run */
 	bool			flush_more;	/* ERR, SQE: what was posted is not all flushed */
+	u16			home;		/* CPU of its transmit queue, + 1; 0: none yet */
 	/* UC, UD: where sent packets may wait; cleared by cmpxchg without the lock; qp.c */
 	int			tx_cpu;
 	u32			access;		/* IB_ACCESS_REMOTE_*, FLUSH_*, QP's */
@@ -360,6 +362,7 @@ struct roe_qp {
 	struct roe_resp		resp;
 	struct roe_rate		rate;
 	struct roe_hold		hold;		/* hold.c */
+	u64			home_until;	/* ns: what nobody acknowledges has left by then */
 	struct roe_path		path;
 	struct ib_qp_attr	attr;		/* what modify set, for query */
 	u64			timer_at;	/* ns for which the timer is armed, 0: not */

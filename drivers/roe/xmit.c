@@ -80,7 +80,7 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 	headroom = LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len;
 	for (i = 0; i < txb->n; i += n) {
 		n = roe_frame_fit(&txb->pkt[i], txb->n - i, &limits);
-		skb = roe_frame_build(path, &txb->pkt[i], n, headroom);
+		skb = roe_frame_build(path, &txb->pkt[i], n, headroom, txb->home);
 		/* of RC what would come behind it is of no use to the peer */
 		if (!skb) {
 			if ((txb->pkt[i].p.opcode & ROE_XPORT_MASK) == ROE_XPORT_RC)

@@ -123,6 +123,7 @@ struct roe_txb {
 	bool			later;	/* payload is copied with its CRC, not before */
 	unsigned int		n;
 	u32			bytes;
+	u32			home;		/* CPU whose transmit queue it takes, + 1 */
 	struct roe_ah_entry	*ah;		/* UD: where all its packets go; a reference */
 	u32			burst;		/* counts bursts */
 	u32			off;		/* first free byte of the current chunk */
