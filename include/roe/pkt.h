@@ -16,9 +16,11 @@
 #define ROE_PKT_H
 
 #include <linux/mm_types.h>
+#include <linux/sizes.h>
 #include <linux/types.h>
 #include <linux/uio.h>
 #include <asm/byteorder.h>
+#include <asm/page.h>
 #include <roe/wire.h>
 
 struct roe_ah_entry;
@@ -103,7 +105,7 @@ struct roe_tx_pkt {
 
 #define ROE_TXB_PKTS	64		/* the backlog takes no more at once (datapath.md 4.2) */
 #define ROE_TXB_BYTES	(256 * 1024)
-#define ROE_TXB_ORDER	3		/* arena chunks of 32 KB */
+#define ROE_TXB_ORDER	get_order(SZ_32K)	/* arena chunks of 32 KB, or a page */
 #define ROE_TXB_CHUNKS	64		/* kept for use again: 2 MB */
 
 /* Memory of a burst; one reference of the page is the burst's. */
