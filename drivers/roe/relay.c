@@ -83,7 +83,7 @@ struct relay {
 	struct roe_poster	poster;
 	bool			active;		/* it runs: further QPs need not prove anything */
 	u32			patience;	/* ns */
-	unsigned int		target;		/* CPU that was asked last, or the one behind it */
+	unsigned int		target;		/* CPU asked last, or the one behind it or us */
 };
 
 /* What a relay has done since it began, and since it was judged. */
@@ -505,6 +505,8 @@ int roe_relay_init(void)
 		INIT_WORK(&relay->work, relay_run);
 		init_llist_head(&relay->asked);
 		relay->poster.need = NEED_MIN;
+		/* all would go to one processor, otherwise, where one of them is alone */
+		relay->target = cpu + 1;
 	}
 	return 0;
 }
