@@ -50,6 +50,8 @@ static DEFINE_PER_CPU(struct roe_pace, paces);
 
 /* Bursts that one call sends; the worker does the rest. */
 #define ROUNDS	4
+/* ... and the worker, until it is another QP's turn. */
+#define WORK_ROUNDS	16
 
 /* Longer than what has been sent waits in a transmit queue of this host. */
 #define HOME_PAUSE	(100 * NSEC_PER_MSEC)
@@ -760,13 +762,17 @@ void roe_qp_defer(struct roe_qp *qp)
 
 static void send_rest(struct roe_qp *qp)
 {
+	unsigned int budget = WORK_ROUNDS;
 	bool more;
 
 	do {
 		/* nobody posts here; a QP that refuses posts has answers to send, in RTR */
 		ring_doorbell(qp, &more, false);
 		cond_resched();
-	} while (more);
+	} while (more && --budget);
+	/* behind the others: there are only so many workers at once */
+	if (more)
+		queue_work(qp_wq, &qp->work);
 }
 
 static void qp_work(struct work_struct *work)
