@@ -11,6 +11,7 @@
 #include <net/dst_cache.h>
 #include <roe/pkt.h>
 #include "device.h"
+#include "unsent.h"
 
 /* Address vector of a QP or an AH: fixed when it was set, read-only after. */
 struct roe_av {
@@ -51,7 +52,8 @@ void roe_path_reset(struct roe_path *path);
  * memory or no route is left out: that is loss, and added to @refused.
  */
 void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *path,
-		    struct roe_txb *txb, struct sk_buff_head *skbs, struct roe_refused *refused);
+		    struct roe_unsent *unsent, struct roe_txb *txb, struct sk_buff_head *skbs,
+		    struct roe_refused *refused);
 /*
  * Send and empty @skbs through ip_local_out, count in @stats. No lock held, BH disabled.
  * Packets that IP or a qdisc refused (backpressure) are added to @refused.

@@ -308,8 +308,8 @@ static void build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *s
 	struct roe_ah_entry *ah = txb->ah;
 
 	if (txb->n)
-		roe_xmit_build(qp->dev, roe_qp_stats(qp), ah ? &ah->path : &qp->path, txb, skbs,
-			       refused);
+		roe_xmit_build(qp->dev, roe_qp_stats(qp), ah ? &ah->path : &qp->path,
+			       &qp->unsent, txb, skbs, refused);
 	txb->ah = NULL;
 	if (ah)
 		roe_ah_put(ah);
@@ -1012,6 +1012,7 @@ static void free_queues(struct roe_qp *qp)
 		cond_resched();
 	kvfree(qp->sq.slots);
 	roe_rq_exit(&qp->rq);
+	roe_unsent_exit(&qp->unsent);
 	kfree(qp->resp.rsrc);
 	roe_early_exit(&qp->resp.early);
 	roe_early_exit(&qp->req.reorder.early);
@@ -1102,6 +1103,8 @@ static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_uco
 	err = init_rq(qp, &init->cap, uctx, &resp->rq_mi);
 	if (!err)
 		err = init_sq(qp, &init->cap, uctx, &resp->sq_mi);
+	if (!err && (qp->type == IB_QPT_UC || qp->type == IB_QPT_UD))
+		err = roe_unsent_init(&qp->unsent);
 	if (!err)
 		err = publish(qp);
 	if (err) {

@@ -42,6 +42,7 @@
 #include "rq.h"
 #include "srq.h"
 #include "stats.h"
+#include "unsent.h"
 
 enum roe_swqe_state {
 	ROE_SWQE_POSTED,	/* not started */
@@ -361,6 +362,7 @@ struct roe_qp {
 	struct roe_req		req;
 	struct roe_resp		resp;
 	struct roe_rate		rate;
+	struct roe_unsent	unsent;		/* unsent.c */
 	struct roe_hold		hold;		/* hold.c */
 	u64			home_until;	/* ns: what nobody acknowledges has left by then */
 	struct roe_path		path;

@@ -18,6 +18,8 @@
  *
  * - hold.until: messages wait for company no longer (hold.c).
  *
+ * - unsent.look: of what UC and UD have sent, enough may have left this host (unsent.c).
+ *
  * And of a responder: echo.until, an ACK waits for the answer of the process no longer
  * (echo.c); rnr_look, it may have a receive WQE by now. Of both: rate.wake, after a CNP
  * what has no window may go on (cc.c); also where there was no memory for a response, or
@@ -213,6 +215,8 @@ u64 roe_timer_next(const struct roe_qp *qp)
 		next = qp->resp.rnr_look;
 	if (qp->rate.wake && (!next || qp->rate.wake < next))
 		next = qp->rate.wake;
+	if (qp->unsent.look && (!next || qp->unsent.look < next))
+		next = qp->unsent.look;
 	if (qp->pages_at && (!next || qp->pages_at < next))
 		next = qp->pages_at;
 	return next;
@@ -310,6 +314,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 	/* the end of this run sends, or waits again */
 	if (qp->rate.wake && ctx->now >= qp->rate.wake)
 		qp->rate.wake = 0;
+	if (qp->unsent.look && ctx->now >= qp->unsent.look)
+		qp->unsent.look = 0;
 	if (qp->pages_at && ctx->now >= qp->pages_at)
 		roe_fault_again(qp);
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)

@@ -152,7 +152,8 @@ static bool too_long(struct roe_qp *qp, const struct roe_swqe *wqe)
  * @txb: empty, or of this QP; its handle is the caller's to put
  *
  * Return: true if more could be sent at once: the burst is full, the next WQE has
- * another address handle, or many have left no packet. Then it may be empty.
+ * another address handle, or many have left no packet. Then it may be empty. False also if
+ * too much waits on this host: the timer goes on.
  */
 bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -168,6 +169,8 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 			return false;
 		if (!roe_txb_room(txb) || silent == ROE_WQE_BATCH)
 			return true;
+		if (roe_unsent_full(qp, ctx, txb))
+			return false;
 		wqe = roe_sq_slot(&qp->sq, qp->sq.next);
 		if (wqe->status == IB_WC_SUCCESS && !too_long(qp, wqe)) {
 			if (txb->ah && wqe->ah != txb->ah)

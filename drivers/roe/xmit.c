@@ -54,6 +54,7 @@ static void left_out(u64 __percpu *stats, struct roe_refused *refused,
  * @dev: device
  * @stats: of the QP
  * @path: where to
+ * @unsent: of the QP; counts them
  * @txb: burst; empty afterwards
  * @skbs: skbs are appended
  * @refused: packets left out are added
@@ -62,7 +63,8 @@ static void left_out(u64 __percpu *stats, struct roe_refused *refused,
  * also those behind them: for the protocol that is loss.
  */
 void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *path,
-		    struct roe_txb *txb, struct sk_buff_head *skbs, struct roe_refused *refused)
+		    struct roe_unsent *unsent, struct roe_txb *txb, struct sk_buff_head *skbs,
+		    struct roe_refused *refused)
 {
 	struct dst_entry *dst = roe_path_route(dev, path);
 	/* enough for one packet, which most bursts of small messages are */
@@ -89,6 +91,7 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 			continue;
 		}
 		roe_refused_add(contents(skb), &txb->pkt[i], n);
+		roe_unsent_add(unsent, skb);
 		skb_dst_set(skb, dst_clone(dst));
 		__skb_queue_tail(skbs, skb);
 	}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What a QP has sent and has not left this host: see unsent.c. */
+#ifndef ROE_UNSENT_H
+#define ROE_UNSENT_H
+
+#include <linux/types.h>
+
+struct roe_ctx;
+struct roe_qp;
+struct roe_txb;
+struct sk_buff;
+struct socket;
+
+/* Of a QP of UC or UD, under qp->lock; all zero for others. */
+struct roe_unsent {
+	struct socket	*sock;		/* owner of its skbs; constant; NULL: nobody counts */
+	u64		look;		/* ns: is there room again? 0: it does not wait */
+	u32		wait;		/* ns from one such look to the next */
+	u32		uncounted;	/* so many small skbs need no owner */
+};
+
+int roe_unsent_init(struct roe_unsent *unsent);
+void roe_unsent_exit(struct roe_unsent *unsent);
+void roe_unsent_add(struct roe_unsent *unsent, struct sk_buff *skb);
+bool roe_unsent_full(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_txb *txb);
+
+#endif /* ROE_UNSENT_H */

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * unsent - much at once by UD and UC through a queue of this host that is slow, and short:
+ * none may be lost there, for who sends can wait.
+ *
+ * usage: unsent -d DEV -D DEV2 [-g GID] [-G GID2] [-- stuck]
+ *
+ * All sends are posted as fast as the SQ takes them, all receives before. With "stuck" the
+ * queue does not let anything through: QPs that have something there or wait behind it can
+ * be modified and destroyed all the same.
+ *
+ * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
+ */
+#include "rt.h"
+
+#define MANY		2000
+#define FEW		100
+#define SMALL		64
+#define DATAGRAM	4096
+#define MESSAGE		65536
+#define GRH		40
+#define QUIET_MS	2000		/* the slow way has nothing more for us */
+
+static struct rt_buf src, dst;
+static struct ibv_ah *ah;
+
+static struct ibv_send_wr request(struct rt_pair *p, enum ibv_wr_opcode op,
+				  struct ibv_sge *sge, uint32_t len)
+{
+	struct ibv_send_wr wr;
+
+	*sge = (struct ibv_sge) {
+		.addr = (uintptr_t)src.p,
+		.length = len,
+		.lkey = src.mr->lkey,
+	};
+	wr = rt_wr(0, op, IBV_SEND_SIGNALED, sge, 1);
+	if (p->a.opt.type == IBV_QPT_UD) {
+		wr.wr.ud.ah = ah;
+		wr.wr.ud.remote_qpn = p->b.qp->qp_num;
+		wr.wr.ud.remote_qkey = RT_QKEY;
+	} else {
+		wr.wr.rdma.remote_addr = (uintptr_t)dst.p;
+		wr.wr.rdma.rkey = dst.mr->rkey;
+	}
+	return wr;
+}
+
+static unsigned int reap(struct ibv_cq *cq)
+{
+	struct ibv_wc wc[16];
+	int i, n = ibv_poll_cq(cq, ARRAY_SIZE(wc), wc);
+
+	for (i = 0; i < n; i++)
+		RT_EQ(wc[i].status, IBV_WC_SUCCESS);
+	return n > 0 ? n : 0;
+}
+
+/* Until all have come, or nothing comes any more; sends are reaped on the way. */
+static unsigned int arrive(struct rt_pair *p, unsigned int n, unsigned int *done)
+{
+	uint64_t end = rt_now_ms() + QUIET_MS;
+	unsigned int got = 0, more;
+
+	while ((got < n || *done < n) && rt_now_ms() < end) {
+		more = reap(p->b.rcq);
+		got += more;
+		more += *done;
+		*done += reap(p->a.scq);
+		if (more != *done)
+			end = rt_now_ms() + QUIET_MS;
+		else
+			usleep(1000);
+	}
+	return got;
+}
+
+static void open_pair(struct rt_pair *p, enum ibv_qp_type type)
+{
+	struct rt_opt opt = rt_defaults;
+
+	opt.type = type;
+	opt.cap.max_send_wr = MANY;
+	opt.cap.max_recv_wr = MANY;
+	opt.cqe = MANY + 16;
+	rt_pair_create(p, rt_dev_a(), rt_dev_b(), &opt);
+}
+
+static void flood(enum ibv_qp_type type, enum ibv_wr_opcode op, unsigned int n, uint32_t len,
+		  const char *what)
+{
+	unsigned int i, got, done = 0;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct rt_pair p;
+	bool ok = true;
+
+	open_pair(&p, type);
+	for (i = 0; i < n; i++)
+		ok = ok && RT_EQ(rt_post_recv(&p.b, i, &dst, 0, dst.len), 0);
+	wr = request(&p, op, &sge, len);
+	for (i = 0; ok && i < n; i++)
+		ok = RT_EQ(rt_post(&p.a, &wr), 0);
+	got = arrive(&p, n, &done);
+	rt_diag("%s: %u of %u arrived", what, got, n);
+	rt_ok(ok && RT_EQ(done, n) && got == n, "%s: all arrive", what);
+	rt_pair_destroy(&p);
+}
+
+/* What is there waits for ever, and so does what waits behind it. */
+static void stuck(enum ibv_qp_type type, enum ibv_qp_state state, const char *what)
+{
+	unsigned int i, done = 0;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct rt_pair p;
+	bool ok = true;
+
+	open_pair(&p, type);
+	wr = request(&p, IBV_WR_SEND, &sge, DATAGRAM);
+	for (i = 0; ok && i < MANY; i++)
+		ok = RT_EQ(rt_post(&p.a, &wr), 0);
+	usleep(100000);
+	done = 0;
+	while (reap(p.a.scq))
+		done++;
+	rt_ok(ok && RT_CHECK(done < MANY / 16), "%s: waits for a queue that is stuck", what);
+	rt_ok(RT_EQ(rt_to_state(&p.a, state), 0), "%s: is modified meanwhile", what);
+	rt_pair_destroy(&p);
+	rt_ok(true, "%s: is destroyed meanwhile", what);
+}
+
+int main(int argc, char **argv)
+{
+	rt_parse(argc, argv);
+	src = rt_buf(rt_dev_a(), MESSAGE, RT_ACCESS_ALL);
+	dst = rt_buf(rt_dev_b(), MESSAGE, RT_ACCESS_ALL);
+	ah = rt_ah(rt_dev_a(), rt_dev_b());
+	if (rt_args.first < argc && !strcmp(argv[rt_args.first], "stuck")) {
+		stuck(IBV_QPT_UD, IBV_QPS_ERR, "UD");
+		stuck(IBV_QPT_UC, IBV_QPS_ERR, "UC");
+		stuck(IBV_QPT_UC, IBV_QPS_RESET, "UC, RESET");
+		return rt_done();
+	}
+	flood(IBV_QPT_UD, IBV_WR_SEND, MANY, DATAGRAM, "UD, 4 KiB");
+	flood(IBV_QPT_UD, IBV_WR_SEND, MANY, SMALL, "UD, 64 bytes");
+	flood(IBV_QPT_UC, IBV_WR_SEND, FEW, MESSAGE, "UC SEND, 64 KiB");
+	flood(IBV_QPT_UC, IBV_WR_RDMA_WRITE_WITH_IMM, FEW, MESSAGE, "UC WRITE, 64 KiB");
+	flood(IBV_QPT_UC, IBV_WR_SEND, MANY, SMALL, "UC SEND, 64 bytes");
+	return rt_done();
+}
