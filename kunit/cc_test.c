@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Marks of switches, CNPs and the window (harness: sim.h).
+ * Marks of switches, CNPs, responses lost, and what leaves after that (harness: sim.h).
  */
 #include "sim.h"
 
@@ -461,6 +461,162 @@ static void cc_comm_est(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->side[0].events, 0);
 }
 
+/* --- responses lost ---------------------------------------------------------- */
+
+#define READ_PKTS	200
+
+/* A READ of @end - @n packets comes to side 1. */
+static void ask(struct sim *sim, u32 n, u32 end)
+{
+	struct roe_rx_pkt rx = {
+		.p = {
+			.opcode = ROE_OP_READ_REQ,
+			.psn = roe_psn_add(PSN0, n),
+			.va = (uintptr_t)sim->side[1].src + n * SIM_MTU,
+			.rkey = sim->side[1].mr.key,
+			.dmalen = (end - n) * SIM_MTU,
+		},
+	};
+
+	sim_receive(sim, 1, &rx);
+}
+
+/* All that it asked for leaves, and nobody gets it. */
+static void answer(struct sim *sim)
+{
+	struct roe_qp *qp = sim->side[1].qp;
+	struct sim_pkt *pkt;
+
+	sim_emit(sim, 1);
+	while (qp->resp.rsrc_pending) {
+		sim->now = qp->rate.wake;
+		sim_timer(sim, 1);
+		sim_emit(sim, 1);
+	}
+	while ((pkt = sim_take(sim)))
+		sim_put(sim, pkt);
+}
+
+/* Asked for from packet @n on, and answered; @ns later nothing of that is on its way. */
+static void ask_again(struct sim *sim, u32 n, u64 ns)
+{
+	ask(sim, n, READ_PKTS);
+	answer(sim);
+	sim->now += ns;
+}
+
+/* What came of what was sent is what the way bears; half of that for now. */
+static void cc_lost_share(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_rate *r = &sim->side[1].qp->rate;
+	u64 was;
+
+	ask_again(sim, 0, 10 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, r->rate, 0);
+	/* 55 KB in 10 ms, half of which came */
+	ask(sim, READ_PKTS / 2, READ_PKTS);
+	KUNIT_EXPECT_GT(test, r->target, 5000 * 1000 / 2);
+	KUNIT_EXPECT_LT(test, r->target, 6000 * 1000 / 2);
+	KUNIT_EXPECT_EQ(test, r->rate, r->target / 2);
+	answer(sim);
+	/* and again, if that was too much as well */
+	was = r->rate;
+	ask(sim, READ_PKTS / 2 + 1, READ_PKTS);
+	KUNIT_EXPECT_LT(test, r->rate, was);
+}
+
+/* However often it is asked for what is on its way, and by how many READs. */
+static void cc_lost_once(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_rate *r = &sim->side[1].qp->rate;
+	u64 was;
+
+	ask(sim, 0, READ_PKTS);
+	ask(sim, READ_PKTS, 2 * READ_PKTS);
+	answer(sim);
+	sim->now += 10 * NSEC_PER_MSEC;
+	ask(sim, 100, READ_PKTS);
+	was = r->cut_at;
+	KUNIT_EXPECT_EQ(test, was, sim->now);
+	ask(sim, 100, READ_PKTS);
+	/* the next READ is asked for again because this one was */
+	sim->now += ROE_RATE_ROUND_NS;
+	ask(sim, READ_PKTS, 2 * READ_PKTS);
+	KUNIT_EXPECT_EQ(test, r->cut_at, was);
+	/* a copy of the first one, late */
+	answer(sim);
+	ask(sim, 150, READ_PKTS);
+	answer(sim);
+	was = r->cut_at;
+	sim->now += ROE_RATE_ROUND_NS;
+	ask(sim, 100, READ_PKTS);
+	KUNIT_EXPECT_EQ(test, r->cut_at, was);
+}
+
+/* Back to what it was in a few rounds, then further, and after a second all at once. */
+static void cc_lost_over(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_rate *r = &qp->rate;
+	struct roe_ctx ctx = { };
+	u64 target;
+
+	ask_again(sim, 0, 10 * NSEC_PER_MSEC);
+	ask(sim, READ_PKTS / 2, READ_PKTS);
+	target = r->target;
+	KUNIT_EXPECT_GT(test, r->round, 3 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_LT(test, r->round, 7 * NSEC_PER_MSEC);
+	ctx.now = sim->now + ROE_RATE_RECOVERY * r->round;
+	roe_cc_open(qp, &ctx);
+	KUNIT_EXPECT_GT(test, r->rate, target * 9 / 10);
+	KUNIT_EXPECT_LE(test, r->rate, target);
+	ctx.now += 10 * r->round;
+	roe_cc_open(qp, &ctx);
+	KUNIT_EXPECT_GT(test, r->rate, target * 11 / 10);
+	ctx.now = sim->now + ROE_RATE_FREE_NS;
+	KUNIT_EXPECT_TRUE(test, roe_cc_open(qp, &ctx));
+	KUNIT_EXPECT_EQ(test, r->rate, 0);
+}
+
+/* A few packets lost, or those that IP refused here, say nothing about the way. */
+static void cc_lost_else(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_refused refused = { .responses = 1, .response = roe_psn_add(PSN0, 100) };
+	struct roe_ctx ctx;
+
+	ask_again(sim, 0, 10 * NSEC_PER_MSEC);
+	ask_again(sim, READ_PKTS - ROE_WINDOW_MIN, 10 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, qp->rate.rate, 0);
+	sim = fresh(test, IB_QPT_RC);
+	ask_again(sim, 0, 0);
+	ctx = (struct roe_ctx){ .now = sim->now };
+	roe_responder_local_drop(qp, &ctx, &refused);
+	answer(sim);
+	sim->now += 10 * NSEC_PER_MSEC;
+	ask(sim, 100, READ_PKTS);
+	KUNIT_EXPECT_EQ(test, qp->rate.rate, 0);
+}
+
+/* No less than what goes on, also for who asks again for ever. */
+static void cc_lost_floor(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_rate *r = &sim->side[1].qp->rate;
+	unsigned int i;
+
+	ask_again(sim, 0, 10 * NSEC_PER_MSEC);
+	for (i = 0; i < 100; i++)
+		ask_again(sim, 0, ROE_RATE_ROUND_NS);
+	KUNIT_EXPECT_GE(test, r->rate, ROE_RATE_MIN);
+	KUNIT_EXPECT_LE(test, r->rate, 2 * ROE_RATE_MIN);
+	KUNIT_EXPECT_GE(test, r->target, r->rate);
+}
+
 /* --- both -------------------------------------------------------------------- */
 
 /* A network that marks, and loses at times: all is delivered, in a small window. */
@@ -517,6 +673,11 @@ static struct kunit_case cc_cases[] = {
 	KUNIT_CASE(cc_rate_unused),
 	KUNIT_CASE(cc_rate_error),
 	KUNIT_CASE(cc_comm_est),
+	KUNIT_CASE(cc_lost_share),
+	KUNIT_CASE(cc_lost_once),
+	KUNIT_CASE(cc_lost_over),
+	KUNIT_CASE(cc_lost_else),
+	KUNIT_CASE(cc_lost_floor),
 	KUNIT_CASE(cc_marking),
 	{}
 };

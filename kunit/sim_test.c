@@ -1156,6 +1156,7 @@ static void error_dup_read_stalled(struct kunit *test)
 
 	qp->rate.rate = ROE_RATE_MIN;
 	qp->rate.target = ROE_RATE_MIN;
+	qp->rate.round = ROE_RATE_ROUND_NS;
 	qp->rate.cut_at = sim->now;
 	qp->rate.grown_at = sim->now;
 	sim_receive(sim, 1, &rx);

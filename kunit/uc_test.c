@@ -478,6 +478,7 @@ static void uc_error_draining(struct kunit *test)
 	memset(&qp->rate, 0, sizeof(qp->rate));
 	qp->rate.rate = SZ_16M;
 	qp->rate.target = SZ_16M;
+	qp->rate.round = ROE_RATE_ROUND_NS;
 	qp->rate.cut_at = sim->now;
 	qp->rate.grown_at = sim->now;
 	sim_emit(sim, 0);

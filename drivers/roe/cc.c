@@ -32,6 +32,16 @@
  *
  * and each millisecond without a cut the rate goes half of the way to the target, which
  * grows after five of them. The limit ends a second after the last CNP.
+ *
+ * Where nobody marks, READ responses are lost: a long READ has as many of them on the way as
+ * there is time for, and one that is repeated from its middle would only fill the same queue
+ * again. So it cuts their rate, too, marks or not. What came of what was sent tells how much
+ * the way bears:
+ *
+ *	target = rate * came / sent	not less than half of a limit; 3/4 if none came
+ *	rate   = target / 2		so that the queue gets empty
+ *
+ * and a round is now the time that the peer's answer took, measured by what left meanwhile.
  */
 #include <linux/math64.h>
 #include "transport.h"
@@ -85,22 +95,36 @@ static u64 measured(const struct roe_rate *r, u64 now)
 	return max3(rate, r->before, (u64)ROE_RATE_MIN);
 }
 
-static void cut(struct roe_rate *r, u64 now)
+/* The rate that was too much; 0: what was sent at that may still be on its way. */
+static u64 too_much(const struct roe_rate *r, u64 now)
 {
-	u64 sent, less;
+	u64 sent;
 
 	if (r->rate && now - r->cut_at < ROE_RATE_ROUND_NS)
-		return;
-	decay(&r->alpha, &r->alpha_at, now, ROE_RATE_ROUND_NS);
+		return 0;
 	/* what the limit has grown to and nobody used says nothing about the way */
 	sent = measured(r, now);
-	r->rate = r->rate ? min(r->rate, 2 * sent) : sent;
-	less = r->rate * r->alpha / (2 * ROE_ALPHA_ONE);
-	r->target = r->rate;
-	r->rate = max_t(u64, r->rate - less, ROE_RATE_MIN);
+	return r->rate ? min(r->rate, 2 * sent) : sent;
+}
+
+static void limit(struct roe_rate *r, u64 now, u64 rate, u64 target, u64 round)
+{
+	r->target = target;
+	r->rate = max_t(u64, rate, ROE_RATE_MIN);
+	r->round = round;
 	r->cut_at = now;
 	r->grown_at = now;
 	r->grown = 0;
+}
+
+static void cut(struct roe_rate *r, u64 now)
+{
+	u64 rate = too_much(r, now);
+
+	if (!rate)
+		return;
+	decay(&r->alpha, &r->alpha_at, now, ROE_RATE_ROUND_NS);
+	limit(r, now, rate - rate * r->alpha / (2 * ROE_ALPHA_ONE), rate, ROE_RATE_ROUND_NS);
 	raise(&r->alpha, &r->alpha_at, now);
 }
 
@@ -110,7 +134,7 @@ static void grow(struct roe_rate *r, u64 now)
 		r->rate = 0;
 		return;
 	}
-	for (; now - r->grown_at >= ROE_RATE_ROUND_NS; r->grown_at += ROE_RATE_ROUND_NS) {
+	for (; now - r->grown_at >= r->round; r->grown_at += r->round) {
 		if (++r->grown > ROE_RATE_RECOVERY)
 			r->target += r->target / 64 + ROE_RATE_STEP;
 		r->rate += (r->target - r->rate) / 2;
@@ -131,8 +155,7 @@ bool roe_cc_open(struct roe_qp *qp, const struct roe_ctx *ctx)
 	r->wake = 0;
 	if (r->rate)
 		grow(r, ctx->now);
-	if (!r->rate || !enabled(qp) || r->free_at <= ctx->now + ROE_RATE_BURST_NS ||
-	    !roe_qp_has_timer(qp))
+	if (!r->rate || r->free_at <= ctx->now + ROE_RATE_BURST_NS || !roe_qp_has_timer(qp))
 		return true;
 	r->wake = r->free_at;
 	return false;
@@ -163,6 +186,37 @@ void roe_cc_spend(struct roe_qp *qp, const struct roe_ctx *ctx, u32 bytes)
 }
 
 ROE_EXPORT_FOR_TEST(roe_cc_spend);
+
+/**
+ * roe_cc_lost() - READ responses were lost on the way
+ * @qp: RC, of the responder
+ * @ctx: the time
+ * @came: so many arrived before the first of them, since the READ was asked for
+ * @vain: that one and all that has left behind it
+ *
+ * As with the window a few packets say nothing: a rate that leaves no more of them on the
+ * way is low enough, whatever gets lost.
+ */
+void roe_cc_lost(struct roe_qp *qp, const struct roe_ctx *ctx, u32 came, u32 vain)
+{
+	struct roe_rate *r = &qp->rate;
+	u64 rate, least, round;
+
+	if (vain < (r->rate ? ROE_WINDOW_MIN : ROE_WINDOW_PKTS / 2))
+		return;
+	rate = too_much(r, ctx->now);
+	if (!rate)
+		return;
+	round = div64_u64((u64)vain * qp->mtu * USEC_PER_SEC, rate) * NSEC_PER_USEC;
+	/* nobody knows how much too much it was the first time, or where a clock found out */
+	least = r->rate ? rate / 2 : rate / 32;
+	rate = came ? max(div_u64(rate * came, came + vain), least) : rate - rate / 4;
+	rate = max_t(u64, rate, ROE_RATE_MIN);
+	round = clamp_t(u64, round, ROE_RATE_ROUND_NS, ROE_RATE_ROUND_MAX_NS);
+	limit(r, ctx->now, rate / 2, rate, round);
+}
+
+ROE_EXPORT_FOR_TEST(roe_cc_lost);
 
 /**
  * roe_cc_reset() - no limit

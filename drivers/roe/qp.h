@@ -204,12 +204,13 @@ struct roe_req {
 
 /*
  * What leaves without a window: requests of UC, READ responses (cc.c). Under qp->lock;
- * all zero but for alpha until a CNP comes.
+ * all zero but for alpha until a CNP comes, or responses are lost.
  */
 struct roe_rate {
 	u64	rate;		/* bytes a second; 0: no limit */
 	u64	target;		/* ... that it grows to */
-	u64	cut_at;		/* ns: made smaller by a CNP */
+	u64	round;		/* ns from one step of that to the next */
+	u64	cut_at;		/* ns: made smaller by a CNP or a loss */
 	u64	grown_at;	/* ns: it has grown up to then ... */
 	u32	grown;		/* ... so many times */
 	u32	alpha;		/* as that of the window */

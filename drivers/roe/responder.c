@@ -787,8 +787,40 @@ static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
 	return NULL;
 }
 
+/* Slot with the lowest PSN that has something to send. */
+static struct roe_rsrc *next_pending(struct roe_resp *resp)
+{
+	u32 i;
+
+	for (i = 0; resp->rsrc_pending && i < resp->rsrc_nr; i++) {
+		struct roe_rsrc *rs = &resp->rsrc[(resp->rsrc_head + i) % resp->rsrc_nr];
+
+		if (rs->pending)
+			return rs;
+	}
+	return NULL;
+}
+
+/*
+ * The peer misses the responses from @psn on, and has thrown away what has left behind it.
+ * Not those that a queue of this host refused; nor again those of a READ behind one that is
+ * sent again now; nor is it news where a request comes late that was overtaken.
+ */
+static void responses_lost(struct roe_qp *qp, const struct roe_ctx *ctx,
+			   const struct roe_rsrc *rs, u32 psn)
+{
+	u32 end = rs->pending ? rs->cur_psn : roe_psn_add(rs->last_psn, 1);
+	const struct roe_rsrc *next = next_pending(&qp->resp);
+	s32 came = roe_psn_diff(psn, rs->start_psn);
+
+	if (ctx->direct || ctx->now < qp->resp.alone_until || came < 0 ||
+	    (next && roe_psn_diff(next->cur_psn, psn) < 0))
+		return;
+	roe_cc_lost(qp, ctx, came, roe_psn_diff(end, psn));
+}
+
 /* READ again, perhaps from its middle: only a part of the original counts. */
-static void duplicate_read(struct roe_qp *qp, const struct roe_pkt *p)
+static void duplicate_read(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	struct roe_rsrc *rs = find_slot(&qp->resp, ROE_RSRC_READ, p->psn);
 	u64 off;
@@ -804,6 +836,7 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_pkt *p)
 			rs->start_psn = p->psn;
 		return;
 	}
+	responses_lost(qp, ctx, rs, p->psn);
 	if (!rs->pending)
 		rs->replay = true;
 	rs->again = true;
@@ -823,14 +856,14 @@ static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
 }
 
 /* PSN in the past: nothing is executed twice, no error is answered (wire.md 4.5). */
-static void duplicate(struct roe_qp *qp, const struct roe_pkt *p)
+static void duplicate(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	struct roe_resp *resp = &qp->resp;
 	u32 flags = roe_opcode(p->opcode)->flags;
 
 	roe_qp_count(qp, ROE_STAT_DUP_REQ);
 	if (flags & ROE_F_READ)
-		duplicate_read(qp, p);
+		duplicate_read(qp, ctx, p);
 	else if (flags & ROE_F_ATOMIC)
 		duplicate_once(qp, p, ROE_RSRC_ATOMIC);
 	else if ((p->opcode & ROE_OP_MASK) == ROE_OP_FLUSH)
@@ -958,7 +991,7 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (ctx->direct ? ctx->fresh : !ahead)
 		resp->direct = ctx->direct;
 	if (ahead < 0) {
-		duplicate(qp, &rx->p);
+		duplicate(qp, ctx, &rx->p);
 	} else if (!ahead) {
 		expected_and_early(qp, ctx, rx);
 	} else {
@@ -1044,20 +1077,6 @@ bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 	if (asked)
 		owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 	return true;
-}
-
-/* Slot with the lowest PSN that has something to send. */
-static struct roe_rsrc *next_pending(struct roe_resp *resp)
-{
-	u32 i;
-
-	for (i = 0; resp->rsrc_pending && i < resp->rsrc_nr; i++) {
-		struct roe_rsrc *rs = &resp->rsrc[(resp->rsrc_head + i) % resp->rsrc_nr];
-
-		if (rs->pending)
-			return rs;
-	}
-	return NULL;
 }
 
 static void answered(struct roe_resp *resp, struct roe_rsrc *rs)
@@ -1274,7 +1293,7 @@ static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 	return true;
 }
 
-/* READ responses, one or more, as fast as CNPs let them; directly there is no network. */
+/* READ responses, one or more, as fast as cc.c lets them; directly there is no network. */
 static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 		      struct roe_txb *txb)
 {

@@ -22,9 +22,9 @@
  *
  * And of a responder: echo.until, an ACK waits for the answer of the process no longer
  * (echo.c); rnr_look, it may have a receive WQE by now. Of both: rate.wake, after a CNP
- * what has no window may go on (cc.c); also where there was no memory for a response, or
- * IP refused one. pages_at, one of them asks once more for a page that there was no memory
- * for (fault.c).
+ * or a loss what has no window may go on (cc.c); also where there was no memory for a
+ * response, or IP refused one. pages_at, one of them asks once more for a page that there
+ * was no memory for (fault.c).
  *
  * Who drives the QP asks roe_timer_next() after each run and calls
  * roe_timer_run() when that moment has come.

@@ -55,9 +55,10 @@
 #define ROE_ALPHA_SHIFT		4	/* DCTCP's g: 1/16 */
 #define ROE_RATE_MIN		1000000	/* bytes a second */
 #define ROE_RATE_ROUND_NS	NSEC_PER_MSEC	/* ... changes: queues of software are long */
+#define ROE_RATE_ROUND_MAX_NS	(100 * NSEC_PER_MSEC)	/* ... where it is a round trip */
 #define ROE_RATE_RECOVERY	5	/* ... half the way back, so many times */
 #define ROE_RATE_STEP		64000	/* ... then 1/64 and this more, each time */
-#define ROE_RATE_FREE_NS	NSEC_PER_SEC	/* without a CNP: the limit goes */
+#define ROE_RATE_FREE_NS	NSEC_PER_SEC	/* without a cut: the limit goes */
 #define ROE_RATE_BURST_NS	(200 * NSEC_PER_USEC)	/* sent at once */
 #define ROE_RATE_LOOK_NS	(10 * NSEC_PER_MSEC)	/* how fast it was, on average */
 
@@ -108,12 +109,13 @@ void roe_responder_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
 			      const struct roe_refused *refused);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
 
-/* cc.c: marks of switches, CNPs */
+/* cc.c: marks of switches, CNPs, responses lost */
 void roe_cc_marked(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p);
 void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb);
 void roe_cc_notified(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p);
 bool roe_cc_open(struct roe_qp *qp, const struct roe_ctx *ctx);
 void roe_cc_spend(struct roe_qp *qp, const struct roe_ctx *ctx, u32 bytes);
+void roe_cc_lost(struct roe_qp *qp, const struct roe_ctx *ctx, u32 came, u32 vain);
 void roe_cc_reset(struct roe_qp *qp);
 
 /* echo.c: ACKs that wait for the answer of the process */
