@@ -526,6 +526,19 @@ static void cc_lost_share(struct kunit *test)
 	KUNIT_EXPECT_LT(test, r->rate, was);
 }
 
+/* One that is only late is missed at once, and would look like a way that bears nothing. */
+static void cc_lost_few(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_rate *r = &sim->side[1].qp->rate;
+
+	ask_again(sim, 0, 10 * NSEC_PER_MSEC);
+	ask(sim, 1, READ_PKTS);
+	KUNIT_EXPECT_GT(test, r->target, 5000 * 1000 / 4 * 3);
+	KUNIT_EXPECT_LT(test, r->target, 6000 * 1000 / 4 * 3);
+	KUNIT_EXPECT_EQ(test, r->rate, r->target / 2);
+}
+
 /* However often it is asked for what is on its way, and by how many READs. */
 static void cc_lost_once(struct kunit *test)
 {
@@ -674,6 +687,7 @@ static struct kunit_case cc_cases[] = {
 	KUNIT_CASE(cc_rate_error),
 	KUNIT_CASE(cc_comm_est),
 	KUNIT_CASE(cc_lost_share),
+	KUNIT_CASE(cc_lost_few),
 	KUNIT_CASE(cc_lost_once),
 	KUNIT_CASE(cc_lost_over),
 	KUNIT_CASE(cc_lost_else),

@@ -38,7 +38,7 @@
  * again. So it cuts their rate, too, marks or not. What came of what was sent tells how much
  * the way bears:
  *
- *	target = rate * came / sent	not less than half of a limit; 3/4 if none came
+ *	target = rate * came / sent	at least half of a limit; 3/4 if few came
  *	rate   = target / 2		so that the queue gets empty
  *
  * and a round is now the time that the peer's answer took, measured by what left meanwhile.
@@ -208,9 +208,13 @@ void roe_cc_lost(struct roe_qp *qp, const struct roe_ctx *ctx, u32 came, u32 vai
 	if (!rate)
 		return;
 	round = div64_u64((u64)vain * qp->mtu * USEC_PER_SEC, rate) * NSEC_PER_USEC;
-	/* nobody knows how much too much it was the first time, or where a clock found out */
+	/* the first time nobody knows how much too much it was */
 	least = r->rate ? rate / 2 : rate / 32;
-	rate = came ? max(div_u64(rate * came, came + vain), least) : rate - rate / 4;
+	/* nor what too few tell: one was lost by chance, is only late, or a clock found out */
+	if (came < ROE_WINDOW_MIN)
+		rate -= rate / 4;
+	else
+		rate = max(div_u64(rate * came, came + vain), least);
 	rate = max_t(u64, rate, ROE_RATE_MIN);
 	round = clamp_t(u64, round, ROE_RATE_ROUND_NS, ROE_RATE_ROUND_MAX_NS);
 	limit(r, ctx->now, rate / 2, rate, round);
