@@ -245,6 +245,55 @@ reads_overtake()
 	[ $rc = 0 ] && [ $asked -lt 256 ]
 }
 
+# roe2 here, roe3 at the peer, and between them a router that sends the peer 10 MB a second
+# and has room for 256 KB. It marks nothing.
+far()
+{
+	netns_add mid && veth wa ra && veth wb rb || return
+	ip link set ra netns mid && ip link set rb netns mid && ip link set wb netns peer || return
+	ip addr add 10.1.0.1/24 dev wa
+	ip -n mid addr add 10.1.0.2/24 dev ra
+	ip -n mid addr add 10.2.0.2/24 dev rb
+	ip -n peer addr add 10.2.0.1/24 dev wb
+	ip -n mid link set ra mtu 9000 up
+	ip -n mid link set rb mtu 9000 up
+	ip -n peer link set wb mtu 9000 up
+	ip route add 10.2.0.0/24 via 10.1.0.2
+	ip -n peer route add 10.1.0.0/24 via 10.2.0.2
+	ip netns exec mid sysctl -qw net.ipv4.ip_forward=1
+	tc -n mid qdisc add dev rb root tbf rate 80mbit burst 64kb limit 256kb
+	link_add roe2 wa && link_add roe3 wb peer && reach '' 10.2.0.1
+}
+
+# KB/s that a program has found
+found()
+{
+	awk '$1 == 16777216 { print int(1000 * $4) }' "$TMP/client.out"
+}
+
+# 5 times 16 MiB from here to there, written and read. READ responses have no window, only a
+# rate once some were lost. Without one they fill that queue again and again, and hardly any
+# comes through.
+reads_far()
+{
+	local what="-F -s 16777216 -n 5 -u 16" p=$((port + 52)) a b written rc
+	far || return
+	a=$(wait_gid roe2 10.1.0.1) && b=$(ns_gid peer roe3 10.2.0.1) || return
+	echo N > /sys/class/infiniband/roe2/ecn
+	pair_run 60 $p "$in_peer ib_write_bw $what -p $p -d roe3 -x $b" \
+		"ib_write_bw $what -p $p -d roe2 -x $a 10.9.0.2" || return
+	written=$(found)
+	p=$((p + 1))
+	pair_run 60 $p "ib_read_bw $what -p $p -d roe2 -x $a" \
+		"$in_peer ib_read_bw $what -p $p -d roe3 -x $b 10.9.0.1"
+	rc=$?
+	echo "# $(found) KB/s read, $written KB/s written"
+	tc -n mid -s qdisc show dev rb
+	link_del roe2
+	$in_peer rdma link delete roe3
+	[ $rc = 0 ] && [ $((2 * $(found))) -ge "$written" ]
+}
+
 # ends COMMAND... - whatever dies at one end of a stream, the other is told
 ends()
 {
@@ -296,6 +345,7 @@ trouble "the process stops for a while" process_stops
 if [[ reads =~ $only ]]; then
 	check "READs through a queue that is full" reads_through_queue
 	check "READs whose responses overtake each other" reads_overtake
+	check "long READs through a full queue on the way" reads_far
 fi
 if [[ ends =~ $only ]]; then
 	check "a peer is killed: error" ends killed
