@@ -108,7 +108,7 @@ static void flood(enum ibv_qp_type type, enum ibv_wr_opcode op, unsigned int n, 
 }
 
 /* What is there waits for ever, and so does what waits behind it. */
-static void stuck(enum ibv_qp_type type, enum ibv_qp_state state, const char *what)
+static void stays(enum ibv_qp_type type, enum ibv_qp_state state, const char *what)
 {
 	unsigned int i, done = 0;
 	struct ibv_send_wr wr;
@@ -137,9 +137,9 @@ int main(int argc, char **argv)
 	dst = rt_buf(rt_dev_b(), MESSAGE, RT_ACCESS_ALL);
 	ah = rt_ah(rt_dev_a(), rt_dev_b());
 	if (rt_args.first < argc && !strcmp(argv[rt_args.first], "stuck")) {
-		stuck(IBV_QPT_UD, IBV_QPS_ERR, "UD");
-		stuck(IBV_QPT_UC, IBV_QPS_ERR, "UC");
-		stuck(IBV_QPT_UC, IBV_QPS_RESET, "UC, RESET");
+		stays(IBV_QPT_UD, IBV_QPS_ERR, "UD");
+		stays(IBV_QPT_UC, IBV_QPS_ERR, "UC");
+		stays(IBV_QPT_UC, IBV_QPS_RESET, "UC, RESET");
 		return rt_done();
 	}
 	flood(IBV_QPT_UD, IBV_WR_SEND, MANY, DATAGRAM, "UD, 4 KiB");
