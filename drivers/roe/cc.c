@@ -202,7 +202,7 @@ void roe_cc_lost(struct roe_qp *qp, const struct roe_ctx *ctx, u32 came, u32 vai
 	struct roe_rate *r = &qp->rate;
 	u64 rate, least, round;
 
-	if (vain < (r->rate ? ROE_WINDOW_MIN : ROE_WINDOW_PKTS / 2))
+	if (vain < (r->rate ? ROE_RATE_LOST_AGAIN : ROE_RATE_LOST))
 		return;
 	rate = too_much(r, ctx->now);
 	if (!rate)

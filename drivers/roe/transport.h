@@ -60,6 +60,8 @@
 #define ROE_RATE_STEP		64000	/* ... then 1/64 and this more, each time */
 #define ROE_RATE_FREE_NS	NSEC_PER_SEC	/* without a cut: the limit goes */
 #define ROE_RATE_BURST_NS	(200 * NSEC_PER_USEC)	/* sent at once */
+#define ROE_RATE_LOST		128	/* packets sent in vain that are news of the way */
+#define ROE_RATE_LOST_AGAIN	32	/* ... where there is a limit */
 #define ROE_RATE_LOOK_NS	(10 * NSEC_PER_MSEC)	/* how fast it was, on average */
 
 /* requester.c: work requests to packets */
