@@ -32,12 +32,6 @@ static_assert(UNSENT_MAX >= ROE_TXB_BYTES);
 #define LOOK_MIN_NS	(50 * NSEC_PER_USEC)
 #define LOOK_MAX_NS	(4 * NSEC_PER_MSEC)
 
-/*
- * Where nothing waits one small skb in so many is counted; as long as that one has not gone
- * all are. To count costs an atomic operation here and one where the skb is freed.
- */
-#define SMALL_SKBS	16
-
 static u32 waiting(const struct roe_unsent *unsent)
 {
 	return unsent->sock ? sk_wmem_alloc_get(unsent->sock->sk) : 0;
@@ -86,17 +80,14 @@ ROE_EXPORT_FOR_TEST(roe_unsent_exit);
  * roe_unsent_add() - an skb that will be sent
  * @unsent: of its QP
  * @skb: complete
+ *
+ * All of a QP, also the smallest: veth has one receive queue for skbs with such an owner and
+ * another one for those without (veth_skb_is_eligible_for_gro()), which have no order.
  */
 void roe_unsent_add(struct roe_unsent *unsent, struct sk_buff *skb)
 {
-	if (!unsent->sock)
-		return;
-	if (unsent->uncounted && !skb_is_nonlinear(skb)) {
-		unsent->uncounted--;
-		return;
-	}
-	unsent->uncounted = waiting(unsent) ? 0 : SMALL_SKBS - 1;
-	skb_set_owner_w(skb, unsent->sock->sk);
+	if (unsent->sock)
+		skb_set_owner_w(skb, unsent->sock->sk);
 }
 
 ROE_EXPORT_FOR_TEST(roe_unsent_add);

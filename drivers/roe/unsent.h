@@ -16,7 +16,6 @@ struct roe_unsent {
 	struct socket	*sock;		/* owner of its skbs; constant; NULL: nobody counts */
 	u64		look;		/* ns: is there room again? 0: it does not wait */
 	u32		wait;		/* ns from one such look to the next */
-	u32		uncounted;	/* so many small skbs need no owner */
 };
 
 int roe_unsent_init(struct roe_unsent *unsent);

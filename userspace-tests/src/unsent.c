@@ -3,11 +3,12 @@
  * unsent - much at once by UD and UC through a queue of this host that is slow, and short:
  * none may be lost there, for who sends can wait.
  *
- * usage: unsent -d DEV -D DEV2 [-g GID] [-G GID2] [-- stuck]
+ * usage: unsent -d DEV -D DEV2 [-g GID] [-G GID2] [-- stuck | mixed]
  *
  * All sends are posted as fast as the SQ takes them, all receives before. With "stuck" the
  * queue does not let anything through: QPs that have something there or wait behind it can
- * be modified and destroyed all the same.
+ * be modified and destroyed all the same. With "mixed" there is no slow queue: small and large
+ * messages of UC leave together, and keep their order.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -19,6 +20,8 @@
 #define DATAGRAM	4096
 #define MESSAGE		65536
 #define GRH		40
+#define LISTS		40
+#define LIST		16
 #define QUIET_MS	2000		/* the slow way has nothing more for us */
 
 static struct rt_buf src, dst;
@@ -130,6 +133,36 @@ static void stays(enum ibv_qp_type type, enum ibv_qp_state state, const char *wh
 	rt_ok(true, "%s: is destroyed meanwhile", what);
 }
 
+/* Sizes in turn, posted as lists. */
+static void mixed(void)
+{
+	static const uint32_t size[] = { 64, 128, 4000, 200, 8192 };
+	struct ibv_send_wr wr[LIST], *bad;
+	struct ibv_sge sge[LIST];
+	unsigned int i, k, got = 0;
+	struct rt_pair p;
+	struct ibv_wc wc;
+	bool ok = true;
+
+	open_pair(&p, IBV_QPT_UC);
+	for (i = 0; i < LISTS * LIST; i++)
+		ok = ok && RT_EQ(rt_post_recv(&p.b, i, &dst, 0, dst.len), 0);
+	for (i = 0; ok && i < LISTS; i++) {
+		for (k = 0; k < LIST; k++) {
+			wr[k] = request(&p, IBV_WR_SEND, &sge[k], size[k % ARRAY_SIZE(size)]);
+			wr[k].next = k == LIST - 1 ? NULL : &wr[k + 1];
+		}
+		ok = RT_EQ(ibv_post_send(p.a.qp, wr, &bad), 0);
+		for (k = 0; ok && k < LIST; k++)
+			ok = rt_expect(p.a.scq, 0, IBV_WC_SUCCESS, NULL);
+	}
+	while (ok && got < LISTS * LIST && rt_poll(p.b.rcq, &wc, QUIET_MS))
+		ok = RT_EQ(wc.byte_len, size[got++ % LIST % ARRAY_SIZE(size)]);
+	rt_diag("%u of %u arrived", got, LISTS * LIST);
+	rt_ok(ok && got == LISTS * LIST, "UC, small and large messages in lists: all, in order");
+	rt_pair_destroy(&p);
+}
+
 int main(int argc, char **argv)
 {
 	rt_parse(argc, argv);
@@ -140,6 +173,10 @@ int main(int argc, char **argv)
 		stays(IBV_QPT_UD, IBV_QPS_ERR, "UD");
 		stays(IBV_QPT_UC, IBV_QPS_ERR, "UC");
 		stays(IBV_QPT_UC, IBV_QPS_RESET, "UC, RESET");
+		return rt_done();
+	}
+	if (rt_args.first < argc && !strcmp(argv[rt_args.first], "mixed")) {
+		mixed();
 		return rt_done();
 	}
 	flood(IBV_QPT_UD, IBV_WR_SEND, MANY, DATAGRAM, "UD, 4 KiB");

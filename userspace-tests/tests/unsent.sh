@@ -25,6 +25,14 @@ none_dropped()
 	tc -s qdisc show dev va | tee /dev/stderr | grep -q 'dropped 0,'
 }
 
+# veth has two receive queues: a poll with GRO for skbs with such an owner, and the backlog.
+check "a receiver whose GRO makes lists" ethtool -K vb gro on rx-gro-list on
+run_tap "unsent, mixed" 60 unsent -d roe0 -D roe1 -- mixed
+ethtool -K vb rx-gro-list off gro off
+
+# The clock of a qdisc runs on any processor, each of which has a backlog of its own for what
+# it sends: what arrives is received on one.
+echo 1 > /sys/class/net/vb/queues/rx-0/rps_cpus
 check "a slow queue" queue 20mbit 400kb
 run_tap "unsent" 120 unsent -d roe0 -D roe1
 check "the queue has dropped nothing" none_dropped
