@@ -497,6 +497,15 @@ static void answer(struct sim *sim)
 		sim_put(sim, pkt);
 }
 
+/* A READ, after much was lost behind a loss before. */
+static struct sim *lossy(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+
+	sim->side[1].qp->rate.vain = 1;
+	return sim;
+}
+
 /* Asked for from packet @n on, and answered; @ns later nothing of that is on its way. */
 static void ask_again(struct sim *sim, u32 n, u64 ns)
 {
@@ -508,7 +517,7 @@ static void ask_again(struct sim *sim, u32 n, u64 ns)
 /* What came of what was sent is what the way bears; half of that for now. */
 static void cc_lost_share(struct kunit *test)
 {
-	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct sim *sim = lossy(test);
 	struct roe_rate *r = &sim->side[1].qp->rate;
 	u64 was;
 
@@ -529,7 +538,7 @@ static void cc_lost_share(struct kunit *test)
 /* One that is only late is missed at once, and would look like a way that bears nothing. */
 static void cc_lost_few(struct kunit *test)
 {
-	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct sim *sim = lossy(test);
 	struct roe_rate *r = &sim->side[1].qp->rate;
 
 	ask_again(sim, 0, 10 * NSEC_PER_MSEC);
@@ -539,10 +548,31 @@ static void cc_lost_few(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, r->rate, r->target / 2);
 }
 
+/* A loss by chance has little behind it, as a rule: it takes two in a row with much. */
+static void cc_lost_chance(struct kunit *test)
+{
+	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct roe_rate *r = &sim->side[1].qp->rate;
+
+	ask_again(sim, 0, 10 * NSEC_PER_MSEC);
+	ask_again(sim, 20, 10 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, r->rate, 0);
+	ask_again(sim, READ_PKTS - 10, 10 * NSEC_PER_MSEC);
+	ask(sim, READ_PKTS, 2 * READ_PKTS);
+	answer(sim);
+	sim->now += 10 * NSEC_PER_MSEC;
+	ask(sim, READ_PKTS + 20, 2 * READ_PKTS);
+	KUNIT_EXPECT_EQ(test, r->rate, 0);
+	answer(sim);
+	sim->now += 10 * NSEC_PER_MSEC;
+	ask(sim, READ_PKTS + 40, 2 * READ_PKTS);
+	KUNIT_EXPECT_NE(test, r->rate, 0);
+}
+
 /* However often it is asked for what is on its way, and by how many READs. */
 static void cc_lost_once(struct kunit *test)
 {
-	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct sim *sim = lossy(test);
 	struct roe_rate *r = &sim->side[1].qp->rate;
 	u64 was;
 
@@ -571,7 +601,7 @@ static void cc_lost_once(struct kunit *test)
 /* Back to what it was in a few rounds, then further, and after a second all at once. */
 static void cc_lost_over(struct kunit *test)
 {
-	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct sim *sim = lossy(test);
 	struct roe_qp *qp = sim->side[1].qp;
 	struct roe_rate *r = &qp->rate;
 	struct roe_ctx ctx = { };
@@ -597,7 +627,7 @@ static void cc_lost_over(struct kunit *test)
 /* A few packets lost, or those that IP refused here, say nothing about the way. */
 static void cc_lost_else(struct kunit *test)
 {
-	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct sim *sim = lossy(test);
 	struct roe_qp *qp = sim->side[1].qp;
 	struct roe_refused refused = { .responses = 1, .response = roe_psn_add(PSN0, 100) };
 	struct roe_ctx ctx;
@@ -605,7 +635,7 @@ static void cc_lost_else(struct kunit *test)
 	ask_again(sim, 0, 10 * NSEC_PER_MSEC);
 	ask_again(sim, READ_PKTS - ROE_WINDOW_MIN, 10 * NSEC_PER_MSEC);
 	KUNIT_EXPECT_EQ(test, qp->rate.rate, 0);
-	sim = fresh(test, IB_QPT_RC);
+	sim = lossy(test);
 	ask_again(sim, 0, 0);
 	ctx = (struct roe_ctx){ .now = sim->now };
 	roe_responder_local_drop(qp, &ctx, &refused);
@@ -618,7 +648,7 @@ static void cc_lost_else(struct kunit *test)
 /* No less than what goes on, also for who asks again for ever. */
 static void cc_lost_floor(struct kunit *test)
 {
-	struct sim *sim = fresh(test, IB_QPT_RC);
+	struct sim *sim = lossy(test);
 	struct roe_rate *r = &sim->side[1].qp->rate;
 	unsigned int i;
 
@@ -689,6 +719,7 @@ static struct kunit_case cc_cases[] = {
 	KUNIT_CASE(cc_lost_share),
 	KUNIT_CASE(cc_lost_few),
 	KUNIT_CASE(cc_lost_once),
+	KUNIT_CASE(cc_lost_chance),
 	KUNIT_CASE(cc_lost_over),
 	KUNIT_CASE(cc_lost_else),
 	KUNIT_CASE(cc_lost_floor),

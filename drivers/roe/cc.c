@@ -202,14 +202,19 @@ void roe_cc_lost(struct roe_qp *qp, const struct roe_ctx *ctx, u32 came, u32 vai
 	struct roe_rate *r = &qp->rate;
 	u64 rate, least, round;
 
-	if (vain < (r->rate ? ROE_RATE_LOST_AGAIN : ROE_RATE_LOST))
+	if (vain < (r->rate ? ROE_RATE_LOST_AGAIN : ROE_RATE_LOST)) {
+		r->vain = 0;
+		return;
+	}
+	/* once: it was not the way, but the request to send again that was lost */
+	if (!r->rate && !r->vain++)
 		return;
 	rate = too_much(r, ctx->now);
 	if (!rate)
 		return;
 	round = div64_u64((u64)vain * qp->mtu * USEC_PER_SEC, rate) * NSEC_PER_USEC;
-	/* the first time nobody knows how much too much it was */
-	least = r->rate ? rate / 2 : rate / 32;
+	/* the first time nobody knows how much too much it was, nor what came of READs before */
+	least = r->rate ? rate / 2 : rate / 4;
 	/* nor what too few tell: one was lost by chance, is only late, or a clock found out */
 	if (came < ROE_WINDOW_MIN)
 		rate -= rate / 4;

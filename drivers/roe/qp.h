@@ -213,6 +213,7 @@ struct roe_rate {
 	u64	cut_at;		/* ns: made smaller by a CNP or a loss */
 	u64	grown_at;	/* ns: it has grown up to then ... */
 	u32	grown;		/* ... so many times */
+	u32	vain;		/* losses in a row behind which much was sent, without a limit */
 	u32	alpha;		/* as that of the window */
 	u64	alpha_at;
 	u64	free_at;	/* ns: what has left has been sent at this rate by then */
