@@ -31,7 +31,7 @@ loss_cases()
 	# ibv_rc_pingpong does not wait for the ACK of its last message to arrive: its QP
 	# is gone when the peer, which has lost it, sends again. So the server stays.
 	pt="ibv_rc_pingpong -d roe0 -g $GID -s 4096 -c -n"
-	wire_case "$1: pingpong" 90 "stay $pt 100000" "$pt 200 $PEER"
+	wire_case "$1: pingpong" 240 "stay $pt 100000" "$pt 200 $PEER"
 	tc qdisc del dev eth0 root
 }
 
