@@ -508,14 +508,21 @@ static const struct train even = {
 	.mtu = 256, .last_len = 9, .n = 6,
 };
 
-/* Generic XDP copies what comes in pieces into one. */
+/*
+ * Generic XDP copies what comes in pieces into one. No packet is so small that it lies in
+ * its skb alone: the members are gone afterwards.
+ */
 static void segs_linear_list(struct kunit *test)
 {
-	struct roe_txb *txb = fill_txb(test, &even);
-	struct sk_buff *skb = build_list(test, &even, txb);
+	static const struct train paged = {
+		.id = 500, .first = 0x07, .middle = 0x07, .last = 0x08,
+		.mtu = 512, .last_len = 301, .n = 6,
+	};
+	struct roe_txb *txb = fill_txb(test, &paged);
+	struct sk_buff *skb = build_list(test, &paged, txb);
 
 	KUNIT_ASSERT_EQ(test, skb_linearize(skb), 0);
-	expect_packets(test, &even, txb, skb);
+	expect_packets(test, &paged, txb, skb);
 }
 
 /* All IDs equal, as some adapters send them: one question, then it is known. */
