@@ -26,6 +26,7 @@
 struct member {
 	struct list_head	entry;		/* RCU */
 	struct roe_qp		*qp;		/* detached before it is destroyed */
+	u64			attached;	/* times; RTNL */
 	struct rcu_head		rcu;
 };
 
@@ -194,16 +195,19 @@ static void drop_if_empty(struct roe_dev *dev, struct group *g)
 
 static int add_member(struct group *g, struct roe_qp *qp)
 {
-	struct member *m;
+	struct member *m = find_member(g, qp);
 
-	if (find_member(g, qp))
+	if (m) {
+		m->attached++;
 		return 0;
+	}
 	if (g->nr == ROE_MAX_MCAST_QPS)
 		return -ENOMEM;
 	m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
 	if (!m)
 		return -ENOMEM;
 	m->qp = qp;
+	m->attached = 1;
 	g->nr++;
 	list_add_tail_rcu(&m->entry, &g->members);
 	return 0;
@@ -230,6 +234,8 @@ static int detach(struct roe_dev *dev, struct roe_qp *qp, const struct in6_addr 
 
 	if (!m)
 		return -EINVAL;
+	if (--m->attached)
+		return 0;
 	list_del_rcu(&m->entry);
 	g->nr--;
 	kfree_rcu(m, rcu);
@@ -243,7 +249,9 @@ static int detach(struct roe_dev *dev, struct roe_qp *qp, const struct in6_addr 
  * @gid: group; an IPv4 one as ::ffff:a.b.c.d
  * @lid: unused
  *
- * Process context, RTNL not held. To attach again changes nothing (IBTA C11-24).
+ * Process context, RTNL not held. To attach again changes nothing (IBTA C11-24) but that it
+ * takes as many detaches: the core counts them, and to uverbs another LID, which RoCE has
+ * not, is another attachment. It does not destroy a QP that has one left.
  *
  * Return: 0, -ENOMEM also for too many, -ENODEV where the netdev has no IP.
  */

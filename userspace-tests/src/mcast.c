@@ -206,6 +206,15 @@ static void api(void)
 	rt_ok(ibv_destroy_qp(u->qp) == EBUSY, "an attached QP is not destroyed");
 	rt_ok(!ibv_detach_mcast(u->qp, &group, 0), "detach");
 	rt_ok(ibv_detach_mcast(u->qp, &group, 0), "detach again fails");
+	rt_ok(!ibv_attach_mcast(u->qp, &group, 0) && !ibv_attach_mcast(u->qp, &group, 1),
+	      "attach with two LIDs");
+	rt_ok(!ibv_detach_mcast(u->qp, &group, 1) && ibv_destroy_qp(u->qp) == EBUSY,
+	      "detach the second: the first is left");
+	rt_ok(!ibv_detach_mcast(u->qp, &group, 0) && !ibv_destroy_qp(u->qp),
+	      "detach both, destroy");
+	if (ibv_destroy_cq(u->cq))
+		rt_die("CQ stays: %s", strerror(errno));
+	create(u, IBV_QPT_UD);
 	rt_ok(!ibv_attach_mcast(u->qp, &group, 0), "attach, and end the process so");
 }
 
