@@ -101,12 +101,13 @@ struct roe_gid {
 	struct roe_presence	*presence;	/* where its netdev is; NULL: that ends */
 	u64			net_cookie;	/* of that namespace; 0: none */
 	int			ifindex;	/* of the GID's netdev */
-	u16			vlan_id;	/* the same, 0xffff: none */
+	u16			vlan_id;	/* 0xffff: none; follows its netdev, READ_ONCE */
 	struct rcu_head		rcu;
 };
 
 int roe_gid_add(const struct ib_gid_attr *attr, void **context);
 int roe_gid_del(const struct ib_gid_attr *attr, void **context);
+void roe_gid_refresh(struct roe_dev *dev, struct net_device *ndev);
 const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr,
 				   const struct net_device *ndev);
 

@@ -53,6 +53,15 @@ static int enter(struct roe_dev *dev, struct roe_gid *gid, const struct ib_gid_a
 	return err;
 }
 
+/* The VLAN of a netdev, or that of the first netdev below one that is none. */
+static void read_vlan(struct roe_gid *gid, const struct ib_gid_attr *attr)
+{
+	u16 id;
+
+	if (!rdma_read_gid_l2_fields(attr, &id, NULL))
+		WRITE_ONCE(gid->vlan_id, id);
+}
+
 /**
  * roe_gid_add() - ib_device_ops.add_gid
  * @attr: GID, its netdev and device
@@ -70,15 +79,18 @@ int roe_gid_add(const struct ib_gid_attr *attr, void **context)
 
 	if (!gid)
 		return -ENOMEM;
+	gid->vlan_id = 0xffff;
 	err = enter(dev, gid, attr);
 	if (err) {
 		kfree(gid);
 		return err;
 	}
 	memcpy(&gid->addr, &attr->gid, sizeof(gid->addr));
-	if (rdma_read_gid_l2_fields(attr, &gid->vlan_id, NULL))
-		gid->vlan_id = 0xffff;
+	read_vlan(gid, attr);
 	hlist_add_head_rcu(&gid->node, &dev->gids[bucket(&gid->addr)]);
+	/* its netdev may have changed before roe_gid_refresh() could find it: pairs with that */
+	smp_mb();
+	read_vlan(gid, attr);
 	*context = gid;
 	return 0;
 }
@@ -100,6 +112,32 @@ int roe_gid_del(const struct ib_gid_attr *attr, void **context)
 	kfree_rcu(gid, rcu);
 	*context = NULL;
 	return 0;
+}
+
+/**
+ * roe_gid_refresh() - a netdev has got or lost one that is below it
+ * @dev: device
+ * @ndev: perhaps that of some GIDs
+ *
+ * The core asks for the VLAN of a GID's netdev whenever it looks for one by the VLAN of a
+ * completion (rdma_find_gid_by_filter()), so ours must be the same. RTNL held.
+ */
+void roe_gid_refresh(struct roe_dev *dev, struct net_device *ndev)
+{
+	struct ib_gid_attr attr = {};
+	struct roe_gid *gid;
+	unsigned int i;
+
+	RCU_INIT_POINTER(attr.ndev, ndev);
+	/* what is below @ndev before the look at the list: pairs with roe_gid_add() */
+	smp_mb();
+	rcu_read_lock();
+	for (i = 0; i < ARRAY_SIZE(dev->gids); i++)
+		hlist_for_each_entry_rcu(gid, &dev->gids[i], node)
+			if (gid->ifindex == ndev->ifindex &&
+			    gid->net_cookie == dev_net(ndev)->net_cookie)
+				read_vlan(gid, &attr);
+	rcu_read_unlock();
 }
 
 /**
@@ -127,7 +165,7 @@ const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_a
 			continue;
 		if (gid->ifindex == ndev->ifindex)
 			return gid;
-		if (!any || gid->vlan_id == rdma_vlan_dev_vlan_id(ndev))
+		if (!any || READ_ONCE(gid->vlan_id) == rdma_vlan_dev_vlan_id(ndev))
 			any = gid;
 	}
 	return any;

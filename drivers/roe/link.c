@@ -103,6 +103,8 @@ int roe_link_add(struct roe_dev *dev)
 	} else {
 		get_device(&dev->ib.dev);
 		dev->ib.node_guid = choose_guid(dev->ndev);
+		/* what changes from here on it is told */
+		dev->up = roe_device_up(dev);
 		list_add_tail(&dev->link, &devices);
 	}
 unlock:
@@ -316,12 +318,38 @@ static void handle(struct roe_dev *dev, unsigned long event)
 	ib_device_put(&dev->ib);
 }
 
+/*
+ * Something has become of a netdev that need not be a device's own. One that is above it has
+ * the IP of a port, and may have another inet6_dev since.
+ */
+static void handle_other(struct roe_dev *dev, struct net_device *ndev, unsigned long event,
+			 const void *info)
+{
+	const struct netdev_notifier_changeupper_info *change = info;
+
+	switch (event) {
+	case NETDEV_UP:
+	case NETDEV_CHANGEMTU:
+		if (netdev_master_upper_dev_get(dev->ndev) == ndev)
+			roe_mcast_refresh(dev);
+		break;
+	case NETDEV_CHANGEUPPER:
+		roe_gid_refresh(dev, change->upper_dev);
+		break;
+	}
+}
+
 static int link_netdev_event(struct notifier_block *nb, unsigned long event, void *info)
 {
+	struct net_device *ndev = netdev_notifier_info_to_dev(info);
 	struct roe_dev *dev;
 
 	mutex_lock(&link_lock);
-	dev = find_locked(netdev_notifier_info_to_dev(info));
+	list_for_each_entry(dev, &devices, link)
+		/* a dead one may have no netdev any more */
+		if (!dev->dead)
+			handle_other(dev, ndev, event, info);
+	dev = find_locked(ndev);
 	if (dev)
 		handle(dev, event);
 	mutex_unlock(&link_lock);

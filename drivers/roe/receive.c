@@ -112,7 +112,7 @@ static bool to_device(struct roe_dev *dev, struct flow *flow)
 
 	if (!gid)
 		return false;
-	read_l3(flow, gid->vlan_id);
+	read_l3(flow, READ_ONCE(gid->vlan_id));
 	return true;
 }
 

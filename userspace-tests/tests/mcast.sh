@@ -144,6 +144,16 @@ ip -n rb addr add 10.0.0.2/24 dev bond
 ip -n rb link set bond up
 check "netdev enslaved: the bond is the member" wait_for 10 joined rb bond 239.1.2.3
 check "and the slave no more" wait_for 10 eval '! joined rb vb 239.1.2.3'
+first=$bg
+background ip netns exec rb mcast -d roe1 -g "$(ns_gid rb roe1 10.0.0.2)" ff0e::1:9 1 0 1 > "$TMP/rx6.out" 2>&1
+wait_for 20 grep -q ready "$TMP/rx6.out"
+check "IPv6: the bond is a member" wait_for 10 joined rb bond ff0e::1:9
+ip -n rb link set bond mtu 1200
+ip -n rb link set bond mtu 1500
+check "IPv6: and when it has IPv6 again" wait_for 10 joined rb bond ff0e::1:9
+kill -9 "$bg"
+wait "$bg" 2>/dev/null
+bg=$first
 ip -n rb link del bond
 check "bond deleted: the netdev again" wait_for 10 joined rb vb 239.1.2.3
 kill -9 "$bg"

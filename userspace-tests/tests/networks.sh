@@ -214,6 +214,36 @@ check "VLAN and untagged: the same link-local address" \
 check "... RDMA-CM untagged" linked_by va vb
 check "... RDMA-CM on the VLAN" linked_by va.7 vb.7
 check "... tagged there" captured "vlan 7 and udp port 4791" "vlan 7.*4791" linked_by va.7 vb.7
+
+# A bridge has the VLAN of its first port, to the core whenever it looks for a GID of its own
+first_port()
+{
+	ip -n ra link add br8 address 02:00:00:00:08:01 type bridge && ip -n ra link add w8 type veth peer name w9 || return
+	ip -n ra link set w8 mtu 9000 up master br8
+	ip -n ra link add link va name va.8 up master br8 type vlan id 8
+	ip -n rb link add link vb name vb.8 type vlan id 8
+	no_dad br8 ra
+	no_dad vb.8 rb
+	ip -n ra addr add 10.8.0.1/24 dev br8
+	ip -n rb addr add 10.8.0.2/24 dev vb.8
+	ip -n ra link set br8 up
+	ip -n rb link set vb.8 up
+	reach ra 10.8.0.2 && ns_gid ra roe0 10.8.0.1 br8 && ns_gid rb roe1 10.8.0.2 vb.8
+}
+
+to_bridge()
+{
+	local in_a="ip netns exec ra" in_b="ip netns exec rb" r=$TESTS/rping_calm
+	cm "$r -s -a 10.8.0.1 -p @P -C 10 -V" "$r -c -a 10.8.0.1 -I 10.8.0.2 -p @P -C 10 -V"
+}
+
+check "a bridge over another port and a VLAN" first_port
+check "... RDMA-CM" to_bridge
+ip -n ra link set w8 nomaster
+check "... RDMA-CM after its first port has left" to_bridge
+ip -n ra link del br8
+ip -n ra link del va.8
+ip -n rb link del vb.8
 check "... and untagged again" captured "udp port 4791" "> [0-9a-f:]*, ethertype IPv6.*4791" \
 	linked_by va vb
 
