@@ -50,7 +50,10 @@ static_assert(ARRAY_SIZE(rows) == ROE_PMA_COUNTERS);
  */
 static u64 count(struct roe_dev *dev, enum row row)
 {
-	return roe_stat_sum(dev, rows[row].stat) - READ_ONCE(dev->pma_base[row]);
+	/* first: clear() may run beside this, and a sum is never less than one of before */
+	u64 base = READ_ONCE(dev->pma_base[row]);
+
+	return roe_stat_sum(dev, rows[row].stat) - base;
 }
 
 static void clear(struct roe_dev *dev, __be16 select, __be16 select_ext)
