@@ -150,6 +150,16 @@ roe_compat_call_gup_vmas(roe_compat_gup_vmas *gup, struct mm_struct *mm, unsigne
 	((v6) ? READ_ONCE((dev)->gso_max_size) : READ_ONCE((dev)->gso_ipv4_max_size))
 #endif
 
+/*
+ * 6.8, and back in 6.1.81, 6.6.21 and 6.7.9. Without it there is no other way than the function
+ * itself. To be expanded after <net/netfilter/nf_conntrack_core.h>.
+ */
+#ifdef ROE_HAS_confirm
+#define roe_compat_ct_confirm(hook, skb)	((hook)->confirm(skb))
+#else
+#define roe_compat_ct_confirm(hook, skb)	((void)(hook), __nf_conntrack_confirm(skb))
+#endif
+
 /* 6.16, and back in stable series. */
 #ifndef ROE_HAS_dst_dev
 static inline struct net_device *roe_compat_dst_dev(const struct dst_entry *dst)
@@ -184,7 +194,6 @@ static inline struct net_device *roe_compat_dst_dev(const struct dst_entry *dst)
 #define IB_ACCESS_FLUSH_GLOBAL		BIT(8)
 #define IB_ACCESS_FLUSH_PERSISTENT	BIT(9)
 #define IB_DEVICE_FLUSH_GLOBAL		BIT_ULL(38)
-#define IB_DEVICE_FLUSH_PERSISTENT	BIT_ULL(39)
 #endif
 #ifndef ROE_HAS_IB_WR_ATOMIC_WRITE
 #define IB_WR_ATOMIC_WRITE		15

@@ -26,9 +26,9 @@
 #include "transport.h"
 
 /* Doorbells of a QP in a row that came faster than one could be served: a stream. */
-#define NEED_MIN	16
+#define NEED_MIN	16u
 /* No number of them is ... */
-#define NEED_MAX	16384
+#define NEED_MAX	16384u
 /* ... until so long after the last train in vain; then half as many are. */
 #define AGAIN_NS	NSEC_PER_SEC
 /* Trains that were filled or called for, for each one that the clock had to send. */
@@ -41,7 +41,7 @@
 /* In a stream the pause between doorbells is at most a part of what one costs. */
 #define PAUSE_PART	2
 /* A longer one makes good for so many that were shorter. */
-#define RUN_BREAK	4
+#define RUN_BREAK	4u
 
 /**
  * roe_pace_doorbell() - a process rings: is it faster than its messages leave?
@@ -178,8 +178,6 @@ void roe_hold_expired(struct roe_qp *qp)
 	hold->good = 0;
 	hold->need = min(2 * hold->need, NEED_MAX);
 }
-
-ROE_EXPORT_FOR_TEST(roe_hold_expired);
 
 /**
  * roe_hold_reset() - nothing is known about the process

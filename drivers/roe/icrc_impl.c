@@ -177,7 +177,7 @@ static u64 __init cost(const struct roe_icrc_impl *impl, const u8 *src, u8 *dst,
 		best = min(best, ktime_get_ns() - start);
 		end(impl);
 	}
-	return max(best, 1);
+	return max_t(u64, best, 1);
 }
 
 static const struct roe_icrc_impl * __init find(const char *name)

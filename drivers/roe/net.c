@@ -19,6 +19,7 @@
 #include <net/ip.h>
 #include <net/ipv6.h>
 #include <net/netfilter/nf_conntrack.h>
+#include <net/netfilter/nf_conntrack_core.h>
 #include <net/netns/generic.h>
 #include <net/udp_tunnel.h>
 #include <net/xfrm.h>
@@ -143,7 +144,7 @@ static unsigned int confirm(struct sk_buff *skb)
 	if (!IS_ENABLED(CONFIG_NF_CONNTRACK) || !ct || nf_ct_is_confirmed(ct))
 		return NF_ACCEPT;
 	ct_hook = rcu_dereference(nf_ct_hook);
-	return ct_hook ? ct_hook->confirm(skb) : NF_ACCEPT;
+	return ct_hook ? roe_compat_ct_confirm(ct_hook, skb) : NF_ACCEPT;
 }
 
 static unsigned int hook_take(struct sk_buff *skb, const struct nf_hook_state *state)

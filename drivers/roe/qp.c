@@ -61,7 +61,7 @@ static DEFINE_PER_CPU(struct roe_pace, paces);
 
 /* A QP may stay in ERR for as long as its process likes: from 20 looks a second to 1 in 3 s. */
 #define FLUSH_INTERVAL	msecs_to_jiffies(50)
-#define FLUSH_IDLE_MAX	6
+#define FLUSH_IDLE_MAX	6u
 
 int roe_qp_init(void)
 {
@@ -596,7 +596,7 @@ static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
 /**
  * roe_qp_begin() - a run of a QP that is neither a doorbell nor a packet
  * @qp: any state; kept by the caller
- * @ctx: all zero but for the time afterwards
+ * @ctx: knows nothing but the time afterwards
  *
  * Any context but hard interrupts. Until roe_qp_end() qp->lock is held, softirqs are
  * disabled, and it is one RCU read-side section.

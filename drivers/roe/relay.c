@@ -24,7 +24,8 @@
  *
  * Contexts and order
  *   A relay is a work item per posting CPU, bound to another CPU; process context.
- *   Only it moves a link from ASKED to ON, LEAVING and OFF. A doorbell writes the
+ *   Only it moves a link from ASKED to ON, LEAVING and OFF, but for what is sent away (see
+ *   Life). A doorbell writes the
  *   ring index, then reads the state; the relay writes LEAVING, then reads the ring
  *   index: with a full barrier in each, one of them sees what the other wrote, so no
  *   WQE is left behind.
@@ -66,7 +67,7 @@
 /* In a stream a doorbell takes at least so many times as long as the pause before it. */
 #define STREAM_RATIO	2
 /* One that does not makes good for so many that did. */
-#define STREAM_BREAK	4
+#define STREAM_BREAK	4u
 /* Sweeps with messages after which it is asked whether they come together. */
 #define JUDGE_SWEEPS	64
 /* A relay that has moved so many was worth its while. */
@@ -212,7 +213,7 @@ static void ask(struct relay *relay, struct roe_qp *qp, unsigned int from)
 	WRITE_ONCE(relay->target, cpu);
 	llist_add(&link->asked, &relay->asked);
 	/*
-	 * The list before the looks: pairs with the barriers in run() and in
+	 * The list before the looks: pairs with the barriers in relay_run() and in
 	 * roe_relay_part(), which has found the list without us, or we find it here.
 	 */
 	smp_mb();
