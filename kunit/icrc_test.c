@@ -285,26 +285,6 @@ static void icrc_runs(struct kunit *test)
 	}
 }
 
-/* Shifting is going over zeros; head and payload computed apart can be joined. */
-static void icrc_shift(struct kunit *test)
-{
-	static const u32 lens[] = { 0, 1, 2, 3, 4, 255, 256, 1024, 4096, 4099, 65535 };
-	u8 *buf = noise(test, 4096), *zero = kunit_kzalloc(test, 65535, GFP_KERNEL);
-	u32 i;
-
-	KUNIT_ASSERT_NOT_NULL(test, zero);
-	for (i = 0; i < ARRAY_SIZE(lens); i++)
-		KUNIT_EXPECT_EQ_MSG(test, roe_icrc_shift(0x89abcdef, lens[i]),
-				    crc_by_bit(0x89abcdef, zero, lens[i]), "%u", lens[i]);
-	for (i = 0; i < 4096; i += 97) {
-		u32 head = crc_by_bit(0xdebb20e3, buf, i);
-		u32 part = crc_by_bit(0, buf + i, 4096 - i);
-
-		KUNIT_EXPECT_EQ(test, roe_icrc_shift(head, 4096 - i) ^ part,
-				crc_by_bit(0xdebb20e3, buf, 4096));
-	}
-}
-
 /* What one packet after the other steps on to is what each has alone. */
 static void icrc_trains(struct kunit *test)
 {
@@ -355,7 +335,6 @@ static struct kunit_case icrc_cases[] = {
 	KUNIT_CASE(icrc_invariant),
 	KUNIT_CASE(icrc_implementations),
 	KUNIT_CASE(icrc_runs),
-	KUNIT_CASE(icrc_shift),
 	{}
 };
 

@@ -267,25 +267,6 @@ static void fill_walk(struct kunit *test, struct rnd_state *rnd, struct roe_mr *
 	mr->length = mr->mem.bytes - mr->base;
 }
 
-static void write_pieces(struct rnd_state *rnd, struct roe_mr *mr, u32 at, u8 *src,
-			 u32 len)
-{
-	u32 cut = prandom_u32_state(rnd) % (len + 1);
-	u32 skip = prandom_u32_state(rnd) % 8;
-	struct kvec vec[] = {
-		{ src, 0 },
-		{ src, cut },
-		{ src, 0 },
-		{ src + cut, WALK_MEM - cut },
-	};
-
-	if (skip > len)
-		skip = 0;
-	roe_mr_write_vec(mr, mr->iova + at + skip, vec, ARRAY_SIZE(vec), skip,
-			 len - skip);
-	roe_mr_write(mr, mr->iova + at, src, skip);
-}
-
 static void mr_walk(struct kunit *test)
 {
 	struct walk_test *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
@@ -307,7 +288,7 @@ static void mr_walk(struct kunit *test)
 		KUNIT_ASSERT_EQ_MSG(test, memcmp(w->dst, model, len), 0,
 				    "read of %u at %u", len, at);
 		prandom_bytes_state(&rnd, w->src, len);
-		write_pieces(&rnd, mr, at, w->src, len);
+		roe_mr_write(mr, mr->iova + at, w->src, len);
 		memcpy(model, w->src, len);
 	}
 	/* every byte of the model is in its place */

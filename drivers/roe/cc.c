@@ -225,8 +225,6 @@ void roe_cc_lost(struct roe_qp *qp, const struct roe_ctx *ctx, u32 came, u32 vai
 	limit(r, ctx->now, rate / 2, rate, round);
 }
 
-ROE_EXPORT_FOR_TEST(roe_cc_lost);
-
 /**
  * roe_cc_reset() - no limit
  * @qp: on the way to RTS and to RESET

@@ -407,5 +407,3 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (req->reorder.early.nr && req->una != una)
 		receive_kept(qp, ctx);
 }
-
-ROE_EXPORT_FOR_TEST(roe_completer_receive);

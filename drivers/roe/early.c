@@ -99,8 +99,6 @@ bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt
 	return true;
 }
 
-ROE_EXPORT_FOR_TEST(roe_early_keep);
-
 /**
  * roe_early_take() - the kept packet whose turn it is
  * @set: qp->lock held
@@ -125,8 +123,6 @@ struct roe_early *roe_early_take(struct roe_early_set *set, u32 psn,
 	*rx = &early->rx;
 	return early;
 }
-
-ROE_EXPORT_FOR_TEST(roe_early_take);
 
 /**
  * roe_early_take_first() - the kept packet that comes first
@@ -168,8 +164,6 @@ void roe_early_free(struct roe_early *early)
 	kfree(early);
 }
 
-ROE_EXPORT_FOR_TEST(roe_early_free);
-
 /**
  * roe_early_skip() - the turn of some PSNs is over
  * @set: qp->lock held
@@ -192,8 +186,6 @@ void roe_early_skip(struct roe_early_set *set, u32 psn, u32 npsn)
 			roe_early_free(early);
 	}
 }
-
-ROE_EXPORT_FOR_TEST(roe_early_skip);
 
 /**
  * roe_early_purge() - forget all of them

@@ -96,8 +96,6 @@ void roe_echo_expired(struct roe_qp *qp)
 	echo->need = min(2 * echo->need, NEED_MAX);
 }
 
-ROE_EXPORT_FOR_TEST(roe_echo_expired);
-
 /**
  * roe_echo_reset() - nothing is known about the process
  * @qp: the QP

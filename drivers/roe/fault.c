@@ -486,8 +486,6 @@ void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *m
 	fault->len = end - addr;
 }
 
-ROE_EXPORT_FOR_TEST(roe_fault_miss);
-
 /**
  * roe_fault_missed - why an access failed
  * @qp: qp->lock held, and no MR; still in the RCU read-side section of the access, so
@@ -511,5 +509,3 @@ bool roe_fault_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *
 		starve(qp, ctx, fault);
 	return missed;
 }
-
-ROE_EXPORT_FOR_TEST(roe_fault_missed);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Packets to skbs: IP and UDP header in a small linear part, everything from
- * the BTH to the ICRC as fragments of the burst's chunks, so that payload is
- * written once and never copied here; a small packet all in the linear part.
+ * the BTH to the ICRC as fragments of the burst's chunks, into which payload that
+ * still lies where it is sent from is copied while its CRC is computed; a small
+ * packet all in the linear part.
  *
  * What the ICRC covers must be final when it is computed (wire.md 1.4): hence an
  * own IPv4 ID, DF, and no iptunnel_xmit(), which would choose them later.

@@ -3,7 +3,6 @@
  * ICRC: masks of the headers, runs that share an FPU section.
  */
 #include <linux/bits.h>
-#include <linux/crc32poly.h>
 #include <linux/init.h>
 #include <linux/static_call.h>
 #include <linux/string.h>
@@ -164,43 +163,6 @@ u32 roe_icrc_copy(struct roe_icrc_run *run, u32 crc, void *dst, const void *src,
 }
 
 ROE_EXPORT_FOR_TEST(roe_icrc_copy);
-
-/* Product modulo the polynomial; bit 31 is the coefficient of x^0. */
-static u32 multiply(u32 a, u32 b)
-{
-	u32 sum = 0;
-
-	for (; b; b <<= 1) {
-		if (b & BIT(31))
-			sum ^= a;
-		a = a >> 1 ^ (a & 1 ? CRC32_POLY_LE : 0);
-	}
-	return sum;
-}
-
-/**
- * roe_icrc_shift() - go on over bytes that are all zero
- * @crc: register
- * @len: bytes
- *
- * The register is linear: after bytes B it is shift(crc, len(B)) ^ R, R being the
- * register that B alone leaves when it starts at 0.
- *
- * Return: the register after them, @crc * x^(8 * @len).
- */
-u32 roe_icrc_shift(u32 crc, u32 len)
-{
-	u32 power = BIT(31 - 8);	/* x^8, then its squares */
-
-	for (; len; len >>= 1) {
-		if (len & 1)
-			crc = multiply(crc, power);
-		power = multiply(power, power);
-	}
-	return crc;
-}
-
-ROE_EXPORT_FOR_TEST(roe_icrc_shift);
 
 static size_t mask_ipv4(u8 *buf, const void *l3)
 {

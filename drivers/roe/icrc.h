@@ -18,13 +18,6 @@
  * compute, but neither sleep nor allocate nor hand packets on; it ends the run
  * in the context that began it, with interrupts enabled or disabled as then.
  *
- * Whoever copies the payload before the headers are known (another layer) starts
- * it at register 0 and joins both afterwards:
- *
- *	part = roe_icrc_copy(&run, 0, ...);
- *	...
- *	crc = roe_icrc_shift(roe_icrc_update(&run, head, ...), len) ^ part;
- *
  * Context: any but NMI, best with softirqs disabled. A run that interrupts
  * another user of the FPU is right as well, only slower.
  */
@@ -73,7 +66,6 @@ u32 roe_icrc_head(struct roe_icrc_run *run, struct roe_icrc_heads *heads, const 
 		  bool v6, const struct udphdr *udp, const struct roe_bth *bth);
 u32 roe_icrc_update(struct roe_icrc_run *run, u32 crc, const void *data, size_t len);
 u32 roe_icrc_copy(struct roe_icrc_run *run, u32 crc, void *dst, const void *src, size_t len);
-u32 roe_icrc_shift(u32 crc, u32 len);
 
 /* Little-endian like the FCS of Ethernet, although all headers are big-endian. */
 static inline __le32 roe_icrc_final(u32 crc)

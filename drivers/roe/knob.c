@@ -11,7 +11,7 @@
 
 static bool direct = true;
 module_param(direct, bool, 0644);
-MODULE_PARM_DESC(direct, "packets between two QPs of a device pass without a network (new devices; default Y)");
+MODULE_PARM_DESC(direct, "packets between two RC QPs of a device pass without a network (new devices; default Y)");
 
 static bool relay = true;
 module_param(relay, bool, 0644);

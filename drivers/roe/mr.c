@@ -560,43 +560,6 @@ bool roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len)
 ROE_EXPORT_FOR_TEST(roe_mr_read);
 
 /**
- * roe_mr_write_vec - copy into a range
- * @mr: the MR, held
- * @va: first byte
- * @vec: pieces of the source, at least @skip + @len bytes
- * @nvec: number of pieces
- * @skip: bytes of the source to leave out
- * @len: bytes to copy
- *
- * Context: between roe_mr_get() and roe_mr_put().
- * Return: as roe_mr_read().
- */
-bool roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
-		      unsigned int nvec, u32 skip, u32 len)
-{
-	struct walk walk;
-
-	if (!len)
-		return true;
-	for (walk = walk_start(mr, va, true); len && nvec; vec++, nvec--) {
-		u32 n;
-
-		if (skip >= vec->iov_len) {
-			skip -= vec->iov_len;
-			continue;
-		}
-		n = min_t(size_t, len, vec->iov_len - skip);
-		if (!copy_to(&walk, vec->iov_base + skip, n))
-			return false;
-		skip = 0;
-		len -= n;
-	}
-	return true;
-}
-
-ROE_EXPORT_FOR_TEST(roe_mr_write_vec);
-
-/**
  * roe_mr_write - copy into a range
  * @mr: the MR, held
  * @va: first byte
@@ -655,8 +618,6 @@ void roe_mr_write_row(struct roe_mr *mr, u64 va, const struct roe_rx_row *row, u
 	roe_copy_end(wide);
 }
 
-ROE_EXPORT_FOR_TEST(roe_mr_write_row);
-
 /**
  * roe_mr_map - where a range lies
  * @mr: the MR, held
@@ -690,8 +651,6 @@ unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 	}
 	return len ? 0 : n;
 }
-
-ROE_EXPORT_FOR_TEST(roe_mr_map);
 
 /**
  * roe_mr_map_row - where the payload of packets lies that follow each other
@@ -728,8 +687,6 @@ unsigned int roe_mr_map_row(struct roe_mr *mr, u64 va, struct roe_tx_pkt *pkt, u
 	return i;
 }
 
-ROE_EXPORT_FOR_TEST(roe_mr_map_row);
-
 /**
  * roe_mr_present - would a copy into a range find its pages?
  * @mr: the MR, held
@@ -745,8 +702,6 @@ bool roe_mr_present(struct roe_mr *mr, u64 va, u64 len)
 
 	return !mr->odp || !len || roe_odp_missing(mr->odp, addr, len, true) == addr + len;
 }
-
-ROE_EXPORT_FOR_TEST(roe_mr_present);
 
 /**
  * roe_mr_word - address of an 8-byte word of a range

@@ -23,7 +23,7 @@
  * one device), and a queued writer makes nested readers wait for each other; a
  * gate never makes an access wait, it refuses. An access has preemption off
  * and does nothing but copy, so the wait is as short as that of a spinlock.
- * The other types change only with the sleeping verbs and need no gate.
+ * Pinned user MRs and the DMA MR change only with the sleeping verbs and need no gate.
  *
  * Of on-demand memory the pages come and go while the region stays, so with it
  * an access may fail although the check has passed: see odp.h and fault.h.
@@ -208,9 +208,6 @@ void roe_mr_put(struct roe_mr *mr);
  */
 bool roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len);
 bool roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len);
-/* Source in pieces: @len bytes of @vec, of which the first @skip are left out. */
-bool roe_mr_write_vec(struct roe_mr *mr, u64 va, const struct kvec *vec,
-		      unsigned int nvec, u32 skip, u32 len);
 /*
  * Where a held range lies, in at most @max pieces that are good until the RCU
  * read-side section ends. Returns their number, 0: copy instead.

@@ -16,7 +16,7 @@
 /* Address vector of a QP or an AH: fixed when it was set, read-only after. */
 struct roe_av {
 	bool			v6;
-	u8			tclass;		/* DSCP and ECN as the user set them; RC: ECT */
+	u8			tclass;		/* DSCP and ECN as the user set them; RC, UC: ECT */
 	u8			hop_limit;
 	u32			flow_label;
 	__be16			sport;		/* host-chosen, 0xc000 .. 0xffff */

@@ -17,7 +17,10 @@ enum roe_relay_state {
 	ROE_RELAY_LEAVING,	/* they send again; the relay looks once more */
 };
 
-/* Of a QP: OFF to ASKED by a doorbell, everything else by the relay. */
+/*
+ * Of a QP: OFF to ASKED by a doorbell, ASKED to OFF by the relay or who sends it away
+ * (relay.c), everything else by the relay.
+ */
 struct roe_relay_link {
 	u32			state;	/* enum roe_relay_state */
 	atomic_t		parting;	/* callers that wait for OFF */

@@ -96,7 +96,7 @@ void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_statu
  */
 void roe_requester_rewind(struct roe_qp *qp)
 {
-	trace_roe_retransmit(qp);
+	trace_roe_retransmit(qp, qp->req.una);
 	qp->sq.next = qp->sq.cons;
 	qp->req.wqe_psn = qp->req.una;
 	qp->req.rtt_start = 0;
@@ -454,7 +454,7 @@ void roe_requester_resend(struct roe_qp *qp)
 	u32 end = qp->sq.next, n = ROE_WQE_BATCH;
 	const struct roe_swqe *wqe = head(qp);
 
-	trace_roe_retransmit(qp);
+	trace_roe_retransmit(qp, req->drop_psn);
 	req->drop_deadline = 0;
 	if (roe_psn_diff(req->rtt_psn, req->drop_psn) >= 0)
 		req->rtt_start = 0;
@@ -1043,5 +1043,3 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 	/* pairs with the release in post_one(): the WQE is complete */
 	return qp->sq.next != smp_load_acquire(&qp->sq.prod);
 }
-
-ROE_EXPORT_FOR_TEST(roe_requester_emit);

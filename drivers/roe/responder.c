@@ -1005,8 +1005,6 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	}
 }
 
-ROE_EXPORT_FOR_TEST(roe_responder_receive);
-
 /*
  * Where the payload of the next packets of the message in progress goes, *@len bytes at
  * *@va; *@len is cut to what lies in one piece of the list. NULL: nothing may be proven
@@ -1374,8 +1372,6 @@ bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 		starve(qp, ctx);
 	return !resp->stalled && roe_resp_owes(resp);
 }
-
-ROE_EXPORT_FOR_TEST(roe_responder_emit);
 
 /* What was answered from @psn on has not left; returns how many packets that is. */
 static u32 unanswer(struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)

@@ -132,8 +132,6 @@ bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe)
 	return true;
 }
 
-ROE_EXPORT_FOR_TEST(roe_rq_take);
-
 static int post_one(struct roe_rq *rq, const struct ib_recv_wr *wr)
 {
 	struct roe_rwqe *rwqe = &rq->slots[rq->prod & rq->mask];

@@ -108,8 +108,6 @@ bool roe_cursor_read(struct roe_cursor *at, u32 len, void *buf)
 	return true;
 }
 
-ROE_EXPORT_FOR_TEST(roe_cursor_read);
-
 /* The UDP header @off bytes on; false if the skb ends before. In one piece as a rule. */
 static bool read_udp(struct roe_cursor *at, u32 off, struct udphdr *udp)
 {

@@ -94,13 +94,13 @@ TRACE_EVENT(roe_nak,
 		  __entry->psn)
 );
 
-/* The requester goes back: everything from una on is sent again. */
+/* The requester goes back to @psn; what is before it may still be in flight. */
 TRACE_EVENT(roe_retransmit,
-	TP_PROTO(const struct roe_qp *qp),
-	TP_ARGS(qp),
+	TP_PROTO(const struct roe_qp *qp, u32 psn),
+	TP_ARGS(qp, psn),
 	TP_STRUCT__entry(
 		__field(u32, qpn)
-		__field(u32, una)
+		__field(u32, psn)
 		__field(u32, sent)
 		__field(u32, window)
 		__field(u32, rtt)
@@ -109,7 +109,7 @@ TRACE_EVENT(roe_retransmit,
 	),
 	TP_fast_assign(
 		__entry->qpn = qp->qpn;
-		__entry->una = qp->req.una;
+		__entry->psn = psn;
 		__entry->sent = qp->req.max_psn;
 		__entry->window = qp->req.cwnd;
 		__entry->rtt = qp->req.srtt;
@@ -117,7 +117,7 @@ TRACE_EVENT(roe_retransmit,
 		__entry->retry_left = qp->req.retry_cnt;
 	),
 	TP_printk("qp %u from psn %u, sent up to %u, window %u, rtt %u ns, patience %u/4, retries left %u",
-		  __entry->qpn, __entry->una, __entry->sent, __entry->window, __entry->rtt,
+		  __entry->qpn, __entry->psn, __entry->sent, __entry->window, __entry->rtt,
 		  __entry->patience, __entry->retry_left)
 );
 

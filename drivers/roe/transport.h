@@ -5,7 +5,9 @@
  * packets (into a roe_txb), completions and a deadline. It knows no skb, socket
  * or netdev, so KUnit joins two QPs by a list and controls the time.
  *
- * Every function here: qp->lock held, softirqs disabled, RCU read-side section.
+ * Every function here: qp->lock held, softirqs disabled, RCU read-side section; but for
+ * roe_wqe_from_wr() and roe_ud_from_wr(), in any context under sq.post_lock, and for a QP
+ * that nobody else has any more, roe_sq_discard() and roe_ud_release().
  * Nothing here sleeps. Locks are taken of others that completions, receive WQEs and
  * keys belong to: cq->lock, rq.lock of an SRQ, mr->lock (local work requests, SEND with
  * invalidate).
@@ -188,7 +190,7 @@ struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
 			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va);
 struct roe_mr *roe_sge_room(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, u32 *len, u64 *va);
 
-/* qp.c: one round of the engines; KUnit has its own */
+/* qp.c: one round of the engines */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *pkt);
 void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_row *row);

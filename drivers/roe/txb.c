@@ -157,8 +157,6 @@ unsigned int roe_txb_plan(struct roe_txb *txb, u32 len, unsigned int max)
 	return min(max, (txb->chunk[txb->cur].size - txb->off) / bytes);
 }
 
-ROE_EXPORT_FOR_TEST(roe_txb_plan);
-
 /**
  * roe_txb_add_row() - append packets that are alike
  * @txb: burst
@@ -192,8 +190,6 @@ void roe_txb_add_row(struct roe_txb *txb, const struct roe_pkt *model, unsigned 
 	txb->n += n;
 }
 
-ROE_EXPORT_FOR_TEST(roe_txb_add_row);
-
 /**
  * roe_txb_cancel() - take the last packet back
  * @txb: burst with at least one packet, which nobody has sent
@@ -207,8 +203,6 @@ void roe_txb_cancel(struct roe_txb *txb)
 	txb->bytes -= bytes;
 }
 
-ROE_EXPORT_FOR_TEST(roe_txb_cancel);
-
 /**
  * roe_txb_in_place() - the last packet needs no memory of ours
  * @txb: direct burst; the pieces of the packet's payload lie where it is sent from
@@ -217,8 +211,6 @@ void roe_txb_in_place(struct roe_txb *txb)
 {
 	txb->off -= roe_tx_bytes(&txb->pkt[txb->n - 1]);
 }
-
-ROE_EXPORT_FOR_TEST(roe_txb_in_place);
 
 /**
  * roe_txb_reset() - forget all packets, keep the memory
