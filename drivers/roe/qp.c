@@ -14,6 +14,7 @@
  *      bring pages look for a QP by number and id; what none has begun with goes.
  *   5. CQs, PD and the address vector are ours until here, then freed.
  */
+#include <linux/delay.h>
 #include <linux/interrupt.h>
 #include <linux/percpu.h>
 #include <linux/random.h>
@@ -52,6 +53,9 @@ static DEFINE_PER_CPU(struct roe_pace, paces);
 #define ROUNDS	4
 /* ... and the worker, until it is another QP's turn. */
 #define WORK_ROUNDS	16
+/* The one on tx_cpu, before each, for what was sent there and not received yet: ms in all. */
+#define BACKLOG_WAITS	50
+#define BACKLOG_WAIT_US	20
 
 /* Longer than what has been sent waits in a transmit queue of this host. */
 #define HOME_PAUSE	(100 * NSEC_PER_MSEC)
@@ -391,7 +395,19 @@ static bool is_elsewhere(int cpu)
  * the softirq has used up its time. If the next burst left from another CPU it would
  * come first; RC asks again for what it overtook, UC and UD would lose it or change
  * the order. So until that backlog has been seen empty the QP sends from there.
+ *
+ * It holds 1000 (net.core.netdev_max_backlog). Before 6.5 nobody but ksoftirqd empties it as
+ * soon as that is to run, so a process that has the CPU until then would only fill it. The
+ * worker waits for ksoftirqd, for a while.
  */
+static bool backlog_waits(const struct roe_qp *qp)
+{
+	return !IS_ENABLED(CONFIG_PREEMPT_RT) && !in_serving_softirq() &&
+	       READ_ONCE(qp->tx_cpu) == smp_processor_id() &&
+	       (local_softirq_pending() & BIT(NET_RX_SOFTIRQ)) &&
+	       current_work() != &qp->order_work;
+}
+
 static bool sends_elsewhere(struct roe_qp *qp)
 	__must_hold(&qp->lock)
 {
@@ -399,7 +415,7 @@ static bool sends_elsewhere(struct roe_qp *qp)
 
 	if (qp->type == IB_QPT_RC)
 		return false;
-	if (!is_elsewhere(cpu)) {
+	if (!is_elsewhere(cpu) && !backlog_waits(qp)) {
 		WRITE_ONCE(qp->tx_cpu, smp_processor_id());
 		return false;
 	}
@@ -760,12 +776,30 @@ void roe_qp_defer(struct roe_qp *qp)
 	queue_work(qp_wq, &qp->work);
 }
 
-static void send_rest(struct roe_qp *qp)
+/* What this CPU has to receive is being received, or it is too much to wait for. */
+static void wait_for_backlog(void)
+{
+	unsigned int i;
+	bool waits;
+
+	for (i = 0; i < BACKLOG_WAITS; i++) {
+		preempt_disable();
+		waits = local_softirq_pending() & BIT(NET_RX_SOFTIRQ);
+		preempt_enable();
+		if (!waits)
+			return;
+		usleep_range(BACKLOG_WAIT_US, 2 * BACKLOG_WAIT_US);
+	}
+}
+
+static void send_rest(struct roe_qp *qp, bool in_order)
 {
 	unsigned int budget = WORK_ROUNDS;
 	bool more;
 
 	do {
+		if (in_order)
+			wait_for_backlog();
 		/* nobody posts here; a QP that refuses posts has answers to send, in RTR */
 		ring_doorbell(qp, &more, false);
 		cond_resched();
@@ -777,7 +811,7 @@ static void send_rest(struct roe_qp *qp)
 
 static void qp_work(struct work_struct *work)
 {
-	send_rest(container_of(work, struct roe_qp, work));
+	send_rest(container_of(work, struct roe_qp, work), false);
 }
 
 /*
@@ -793,7 +827,7 @@ static void qp_order_work(struct work_struct *work)
 	if (is_elsewhere(READ_ONCE(qp->tx_cpu)))
 		queue_work(qp_wq, &qp->work);
 	else
-		send_rest(qp);
+		send_rest(qp, true);
 }
 
 /* There is no doorbell for receives: a user's ring in ERR is looked at now and then. */
