@@ -23,11 +23,11 @@ enum roe_stat {
 	ROE_STAT_RX_ICRC_ERR,		/* rx_icrc_encapsulated */
 	ROE_STAT_RX_MALFORMED,
 	ROE_STAT_RX_NO_QP,
-	ROE_STAT_RX_DROP,		/* address, P_Key, version, length, what its transport refuses */
+	ROE_STAT_RX_DROP,		/* address, P_Key, or refused by its transport */
 	ROE_STAT_RX_QKEY_ERR,		/* UD: Q_Key is not the QP's */
 	ROE_STAT_DUP_REQ,		/* duplicate_request */
 	ROE_STAT_OUT_OF_SEQ,		/* out_of_sequence: NAK 0x60 sent */
-	ROE_STAT_RNR_SENT,		/* out_of_buffer: no receive WQE, or no page of on-demand memory */
+	ROE_STAT_RNR_SENT,		/* out_of_buffer: no receive WQE, no page (ODP) */
 	ROE_STAT_RNR_RCVD,		/* rnr_nak_retry_err: retries were left or not */
 	ROE_STAT_SEQ_NAK_RCVD,		/* packet_seq_err */
 	ROE_STAT_IMPLIED_NAK,		/* implied_nak_seq_err */
