@@ -6,6 +6,7 @@
 #include <linux/hash.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_addr.h>
@@ -53,13 +54,18 @@ static int enter(struct roe_dev *dev, struct roe_gid *gid, const struct ib_gid_a
 	return err;
 }
 
+/* Who reads last stores last: roe_gid_add() and roe_gid_refresh() may meet. */
+static DEFINE_SPINLOCK(vlan_lock);
+
 /* The VLAN of a netdev, or that of the first netdev below one that is none. */
 static void read_vlan(struct roe_gid *gid, const struct ib_gid_attr *attr)
 {
 	u16 id;
 
+	spin_lock(&vlan_lock);
 	if (!rdma_read_gid_l2_fields(attr, &id, NULL))
 		WRITE_ONCE(gid->vlan_id, id);
+	spin_unlock(&vlan_lock);
 }
 
 /**

@@ -16,6 +16,7 @@
  */
 #include <linux/delay.h>
 #include <linux/interrupt.h>
+#include <linux/netdevice.h>
 #include <linux/percpu.h>
 #include <linux/random.h>
 #include <linux/rculist.h>
@@ -53,9 +54,9 @@ static DEFINE_PER_CPU(struct roe_pace, paces);
 #define ROUNDS	4
 /* ... and the worker, until it is another QP's turn. */
 #define WORK_ROUNDS	16
-/* The one on tx_cpu, before each, for what was sent there and not received yet: ms in all. */
-#define BACKLOG_WAITS	50
-#define BACKLOG_WAIT_US	20
+/* The one on tx_cpu lets others run before a burst if so much waits there: 4 to 8 ms. */
+#define BACKLOG_LONG	256
+#define BACKLOG_WAITS	16
 
 /* Longer than what has been sent waits in a transmit queue of this host. */
 #define HOME_PAUSE	(100 * NSEC_PER_MSEC)
@@ -391,23 +392,28 @@ static bool is_elsewhere(int cpu)
 }
 
 /*
+ * The backlog of a CPU holds 1000 (net.core.netdev_max_backlog). Before 6.5 nobody but ksoftirqd
+ * empties it as soon as that is to run, so a process that has the CPU until then would only
+ * fill it. It leaves that to the worker, which waits for ksoftirqd, for a while.
+ */
+static bool backlog_is_long(void)
+{
+	return !IS_ENABLED(CONFIG_PREEMPT_RT) &&
+	       skb_queue_len_lockless(raw_cpu_ptr(&softnet_data.input_pkt_queue)) >= BACKLOG_LONG;
+}
+
+static bool must_wait(const struct roe_qp *qp)
+{
+	return READ_ONCE(qp->tx_cpu) == smp_processor_id() && backlog_is_long() &&
+	       !in_serving_softirq() && current_work() != &qp->order_work;
+}
+
+/*
  * What goes to this host waits in the backlog of the CPU that sent it, for long if
  * the softirq has used up its time. If the next burst left from another CPU it would
  * come first; RC asks again for what it overtook, UC and UD would lose it or change
  * the order. So until that backlog has been seen empty the QP sends from there.
- *
- * It holds 1000 (net.core.netdev_max_backlog). Before 6.5 nobody but ksoftirqd empties it as
- * soon as that is to run, so a process that has the CPU until then would only fill it. The
- * worker waits for ksoftirqd, for a while.
  */
-static bool backlog_waits(const struct roe_qp *qp)
-{
-	return !IS_ENABLED(CONFIG_PREEMPT_RT) && !in_serving_softirq() &&
-	       READ_ONCE(qp->tx_cpu) == smp_processor_id() &&
-	       (local_softirq_pending() & BIT(NET_RX_SOFTIRQ)) &&
-	       current_work() != &qp->order_work;
-}
-
 static bool sends_elsewhere(struct roe_qp *qp)
 	__must_hold(&qp->lock)
 {
@@ -415,7 +421,7 @@ static bool sends_elsewhere(struct roe_qp *qp)
 
 	if (qp->type == IB_QPT_RC)
 		return false;
-	if (!is_elsewhere(cpu) && !backlog_waits(qp)) {
+	if (!is_elsewhere(cpu) && !must_wait(qp)) {
 		WRITE_ONCE(qp->tx_cpu, smp_processor_id());
 		return false;
 	}
@@ -776,20 +782,18 @@ void roe_qp_defer(struct roe_qp *qp)
 	queue_work(qp_wq, &qp->work);
 }
 
-/* What this CPU has to receive is being received, or it is too much to wait for. */
-static void wait_for_backlog(void)
+/* Rarely and not for long: many QPs may wait here, and ksoftirqd has a lower priority. */
+static bool wait_for_backlog(void)
 {
 	unsigned int i;
-	bool waits;
 
-	for (i = 0; i < BACKLOG_WAITS; i++) {
-		preempt_disable();
-		waits = local_softirq_pending() & BIT(NET_RX_SOFTIRQ);
-		preempt_enable();
-		if (!waits)
-			return;
-		usleep_range(BACKLOG_WAIT_US, 2 * BACKLOG_WAIT_US);
+	for (i = 0; backlog_is_long(); i++) {
+		/* not by the clock, which runs on while a hypervisor has taken this CPU away */
+		if (i == BACKLOG_WAITS)
+			return false;
+		usleep_range(250, 500);
 	}
+	return true;
 }
 
 static void send_rest(struct roe_qp *qp, bool in_order)
@@ -798,8 +802,9 @@ static void send_rest(struct roe_qp *qp, bool in_order)
 	bool more;
 
 	do {
-		if (in_order)
-			wait_for_backlog();
+		/* in vain: one burst for all the waiting */
+		if (in_order && !wait_for_backlog())
+			budget = 1;
 		/* nobody posts here; a QP that refuses posts has answers to send, in RTR */
 		ring_doorbell(qp, &more, false);
 		cond_resched();
