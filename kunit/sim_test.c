@@ -1879,6 +1879,77 @@ static void error_late_first(struct kunit *test)
 	KUNIT_EXPECT_GT(test, sim->side[0].qp->req.reorder.patience, 0);
 }
 
+/*
+ * All answers are lost, all is sent again, and the ACK of the first one says that the peer
+ * had done the rest, too, before the READ is answered: that is no other loss.
+ */
+static void error_late_answer(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct sim_pkt *pkts[3], *ack;
+	unsigned int i;
+
+	qp->attr.retry_cnt = 0;
+	qp->req.retry_cnt = 0;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 100, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_READ, 100, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 100, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 3), 3);
+	for (i = 0; i < 3; i++) {
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+	}
+	sim_emit(sim, 1);
+	while (take_all(sim, &ack, 1))
+		sim_put(sim, ack);
+	sim->now = roe_timer_next(qp);
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 3), 3);
+	sim_receive(sim, 1, &pkts[0]->rx);
+	sim_put(sim, pkts[0]);
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_EQ(test, take_all(sim, &ack, 1), 1);
+	KUNIT_EXPECT_EQ(test, ack->rx.p.psn, pkts[2]->rx.p.psn);
+	bring(sim, ack);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	for (i = 1; i < 3; i++) {
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+	}
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
+/* Asked for from behind where the responses stand: what comes before has arrived. */
+static void error_late_ahead(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct sim_pkt *pkts[LATE_PKTS], *read;
+	unsigned int i, n;
+
+	sim_post(sim, 0, IB_WR_RDMA_READ, LATE_PKTS * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, &read, 1), 1);
+	sim_receive(sim, 1, &read->rx);
+	read->rx.p.psn = roe_psn_add(read->rx.p.psn, 3);
+	read->rx.p.va += 3 * SIM_MTU;
+	read->rx.p.dmalen -= 3 * SIM_MTU;
+	sim_receive(sim, 1, &read->rx);
+	sim_emit(sim, 1);
+	n = take_all(sim, pkts, LATE_PKTS);
+	KUNIT_EXPECT_EQ(test, n, LATE_PKTS - 3);
+	KUNIT_EXPECT_EQ(test, pkts[0]->rx.p.psn, read->rx.p.psn);
+	KUNIT_EXPECT_EQ(test, pkts[0]->rx.p.opcode, ROE_OP_READ_RESP_FIRST);
+	for (i = 0; i < n; i++)
+		sim_put(sim, pkts[i]);
+	sim_put(sim, read);
+}
+
 /* The next ones cost nothing, the ACK of a WRITE that overtakes a READ neither. */
 static void error_late_kept(struct kunit *test)
 {
@@ -2427,6 +2498,8 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_crowded),
 	KUNIT_CASE(error_swapped),
 	KUNIT_CASE(error_late_first),
+	KUNIT_CASE(error_late_answer),
+	KUNIT_CASE(error_late_ahead),
 	KUNIT_CASE(error_late_kept),
 	KUNIT_CASE(error_late_lost),
 	KUNIT_CASE(error_late_never),

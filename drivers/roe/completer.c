@@ -392,8 +392,8 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *rx)
 {
 	struct roe_req *req = &qp->req;
+	bool done, again = req->early || req->rewound;
 	u32 una = req->una;
-	bool done;
 
 	if (!receives(qp))
 		return;
@@ -402,7 +402,11 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	done = receive(qp, ctx, rx);
 	if (req->reorder.early.nr)
 		roe_early_skip(&req->reorder.early, una, (req->una - una) & ROE_PSN_MASK);
-	if (!done)
+	/*
+	 * An answer to some of what a clock has sent again says that the rest was done as well,
+	 * the first time. It implies no loss of the answers to that: they are asked for already.
+	 */
+	if (!done && !(again && req->una != una && roe_reorder_sent_twice(req)))
 		out_of_turn(qp, ctx, rx);
 	if (req->reorder.early.nr && req->una != una)
 		receive_kept(qp, ctx);

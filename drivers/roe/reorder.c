@@ -143,6 +143,17 @@ void roe_reorder_again(struct roe_req *req)
 	roe_reorder_forget(req, req->una);
 }
 
+/**
+ * roe_reorder_sent_twice() - has una been sent again, or is about to be?
+ * @req: of an RC QP
+ *
+ * Return: true: when an answer comes nobody can tell which of the two it is for.
+ */
+bool roe_reorder_sent_twice(const struct roe_req *req)
+{
+	return roe_psn_diff(req->una, req->reorder.once_psn) < 0;
+}
+
 /* una came although it was sent again: as the answer to that, or before it? */
 static void learn(struct roe_req *req, u64 took)
 {

@@ -830,10 +830,13 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_ctx *ctx, const s
 	off = (u64)((p->psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	if (p->va != rs->va + off || p->rkey != rs->rkey || p->dmalen != rs->len - off)
 		return;
-	/* what is still to be sent answers the duplicate as well, and begins like an answer */
+	/*
+	 * What is still to be sent answers the duplicate as well, and begins like an answer.
+	 * The peer has all before it: what was late has come, and is not sent once more.
+	 */
 	if (rs->pending && roe_psn_diff(p->psn, rs->cur_psn) >= 0) {
-		if (p->psn == rs->cur_psn)
-			rs->start_psn = p->psn;
+		rs->cur_psn = p->psn;
+		rs->start_psn = p->psn;
 		return;
 	}
 	responses_lost(qp, ctx, rs, p->psn);

@@ -100,6 +100,7 @@ bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx, u32 psn);
 void roe_reorder_kept(struct roe_qp *qp, const struct roe_ctx *ctx);
 void roe_reorder_forget(struct roe_req *req, u32 from);
 void roe_reorder_again(struct roe_req *req);
+bool roe_reorder_sent_twice(const struct roe_req *req);
 void roe_reorder_progress(struct roe_req *req, const struct roe_ctx *ctx);
 struct roe_reorder roe_reorder_reset(struct roe_req *req, u32 psn);
 
