@@ -470,23 +470,76 @@ static void sim_widen(struct kunit *test)
 	/* a few packets at a time prove nothing */
 	for (i = 0; i < 10; i++)
 		KUNIT_EXPECT_EQ(test, pass(qp, 32, 32), window);
-	KUNIT_EXPECT_EQ(test, pass(qp, 128, 64), window + 64);
-	/* a loss when it is full halves it, a few packets bring that back */
-	KUNIT_EXPECT_EQ(test, pass(qp, 128, 0), window + 64);
+	/* an eighth in a round trip, of which this is the half */
+	KUNIT_EXPECT_EQ(test, pass(qp, 128, 64), window + 8);
+	/* a loss when it is full takes three tenths of it, a few packets bring that back */
+	KUNIT_EXPECT_EQ(test, pass(qp, 128, 0), window + 8);
 	roe_requester_lost(qp);
-	window = (window + 64) / 2;
+	window = (window + 8) * 7 / 10;
 	KUNIT_EXPECT_EQ(test, qp->req.cwnd, window);
-	KUNIT_EXPECT_EQ(test, pass(qp, 1, 193), window + 1);
-	KUNIT_EXPECT_EQ(test, pass(qp, 1, 1), window + 2);
-	/* after it, one by one */
+	/* of the 193 a window of 95 is 2 round trips */
+	KUNIT_EXPECT_EQ(test, pass(qp, 1, 193), window + 8);
+	for (i = 0; i < 32; i++)
+		pass(qp, 1, 1);
+	KUNIT_EXPECT_EQ(test, qp->req.cwnd, window + 9);
+	/* after it, four in a round trip */
 	window = qp->req.cwnd;
-	KUNIT_EXPECT_EQ(test, pass(qp, 64, 64), window + 1);
+	pass(qp, window, 0);
+	KUNIT_EXPECT_EQ(test, pass(qp, window, window), window + 4);
 	for (i = 0; i < 2 * ROE_WINDOW_MAX; i++)
 		pass(qp, qp->req.cwnd, qp->req.cwnd);
 	KUNIT_EXPECT_EQ(test, qp->req.cwnd, max);
 }
 
-/* The first gap after 2^23 packets without one halves it as any other does. */
+/* As many answers as packets, or one for all of them: that is one round trip. */
+static void sim_widen_single(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	unsigned int round;
+
+	sim_reset(sim, PSN0, PSN1);
+	pass(qp, 2 * ROE_WINDOW_PKTS, 0);
+	roe_requester_lost(qp);
+	for (round = 1; round <= 10; round++) {
+		u32 window = qp->req.cwnd;
+
+		pass(qp, window, 0);
+		roe_requester_progress_by(qp, &ctx, window);
+		KUNIT_EXPECT_GE(test, qp->req.cwnd, window + ROE_WINDOW_STEP - 1);
+		KUNIT_EXPECT_LE(test, qp->req.cwnd, window + ROE_WINDOW_STEP);
+	}
+}
+
+/*
+ * What comes at once after it was sent again was late, if it had been sent once. Of what a
+ * clock or an earlier gap sent again it may have been that copy.
+ */
+static void sim_two_copies(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	struct roe_reorder *ro = &qp->req.reorder;
+
+	sim_reset(sim, PSN0, PSN1);
+	qp->req.rtt_min = NSEC_PER_MSEC;
+	pass(qp, 16, 0);
+	roe_requester_gap(qp, &ctx);
+	pass(qp, 0, 4);
+	KUNIT_EXPECT_GT(test, ro->patience, 0);
+	ro->patience = 0;
+	roe_requester_gap(qp, &ctx);
+	pass(qp, 0, 4);
+	KUNIT_EXPECT_EQ(test, ro->patience, 0);
+	pass(qp, 16, 8);
+	roe_requester_gap(qp, &ctx);
+	pass(qp, 0, 4);
+	KUNIT_EXPECT_GT(test, ro->patience, 0);
+}
+
+/* The first gap after 2^23 packets without one makes it smaller as any other does. */
 static void sim_widen_wrap(struct kunit *test)
 {
 	struct sim *sim = test->priv;
@@ -497,10 +550,11 @@ static void sim_widen_wrap(struct kunit *test)
 
 	sim_reset(sim, PSN0, PSN1);
 	for (i = 0; i < 4; i++) {
-		window = pass(qp, 2 * ROE_WINDOW_PKTS, 1);
+		window = pass(qp, ROE_WINDOW_MAX, 1);
 		roe_requester_gap(qp, &ctx);
-		KUNIT_EXPECT_EQ_MSG(test, qp->req.cwnd, window / 2, "gap %u", i);
-		pass(qp, 0, 2 * ROE_WINDOW_PKTS - 1);
+		KUNIT_EXPECT_EQ_MSG(test, qp->req.cwnd, window * ROE_WINDOW_KEPT / 10,
+				    "gap %u", i);
+		pass(qp, 0, ROE_WINDOW_MAX - 1);
 		/* not quite once around, in steps that an ACK may take */
 		pass(qp, 0x500000, 0x500000);
 		pass(qp, 0x500000, 0x500000);
@@ -2534,6 +2588,8 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_window),
 	KUNIT_CASE(sim_collect),
 	KUNIT_CASE(sim_widen),
+	KUNIT_CASE(sim_widen_single),
+	KUNIT_CASE(sim_two_copies),
 	KUNIT_CASE(sim_widen_wrap),
 	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),
 	KUNIT_CASE_PARAM(sim_gap_forgotten, gap_gen_params),

@@ -44,6 +44,7 @@ static struct roe_qp *new_qp(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, qp);
 	qp->state = IB_QPS_RTS;
 	qp->mtu = 1024;
+	qp->req.cwnd = ROE_WINDOW_PKTS;
 	return qp;
 }
 
@@ -131,7 +132,7 @@ static void timer_window(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, req->cwnd, 64);
 	req->max_psn = 32;
 	roe_requester_lost(qp);
-	KUNIT_EXPECT_EQ(test, req->cwnd, 32);
+	KUNIT_EXPECT_EQ(test, req->cwnd, 64 * ROE_WINDOW_KEPT / 10);
 }
 
 static void timer_next(struct kunit *test)
@@ -340,7 +341,7 @@ static void timer_refused(struct kunit *test)
 		}
 	}
 	/* once for what was in flight together */
-	KUNIT_EXPECT_EQ(test, req->cwnd, ROE_WINDOW_PKTS / 2);
+	KUNIT_EXPECT_EQ(test, req->cwnd, ROE_WINDOW_PKTS * ROE_WINDOW_KEPT / 10);
 	KUNIT_EXPECT_EQ(test, req->retry_cnt, 7);
 	arrive(sim, 1);
 	sim_emit(sim, 1);

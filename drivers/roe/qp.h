@@ -163,9 +163,10 @@ struct roe_req {
 	u32	una;		/* oldest PSN not acknowledged; lies in sq.cons */
 	u32	wqe_psn;	/* PSN from which sq.next goes on */
 	u32	win_psn;	/* window starts here if after una: behind a READ */
-	u32	cwnd;		/* window, packets: halved on loss, grows while it is what limits */
-	u32	ssthresh;	/* ... by what was acknowledged below this, by 1 above */
-	u32	counted;	/* una when it grew the last time */
+	u32	cwnd;		/* window, packets: smaller with a loss, grows while it limits */
+	u32	ssthresh;	/* ... by 1/8 a round trip below this, by a few packets above */
+	u32	credit;		/* ... what was acknowledged since, times those packets */
+	u32	counted;	/* una when that was looked at the last time */
 	u32	recover;	/* the window was halved for what was sent before this */
 	u32	eased;		/* ... made smaller by a CNP for what was sent before this */
 	u32	alpha;		/* how much smaller the next one makes it, 1/1024 of half of it */

@@ -121,8 +121,9 @@ ROE_EXPORT_FOR_TEST(roe_requester_at_una);
 
 static void slow_down(struct roe_req *req)
 {
-	req->cwnd = max_t(u32, req->cwnd / 2, ROE_WINDOW_MIN);
+	req->cwnd = max_t(u32, req->cwnd * ROE_WINDOW_KEPT / 10, ROE_WINDOW_MIN);
 	req->ssthresh = req->cwnd;
+	req->credit = 0;
 }
 
 /**
@@ -259,6 +260,7 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 	u32 probe = next_probe(req);
+	bool once = !roe_reorder_sent_twice(req);
 
 	/* once for what was in flight together */
 	if (roe_psn_diff(req->una, req->recover) >= 0) {
@@ -267,6 +269,9 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 	}
 	if (!roe_requester_again(qp, ctx))
 		return;
+	/* a copy of it was on its way already: which of the two comes says nothing (Karn) */
+	if (!once)
+		req->reorder.asked = 0;
 	if (probe && roe_psn_diff(req->max_psn, req->una) > (s32)probe)
 		limit(req, probe, false);
 }
@@ -307,9 +312,13 @@ void roe_requester_probed(struct roe_qp *qp)
 
 /*
  * A window that is full when an ACK comes is what keeps the QP from sending more: as
- * far as loss tells, the way bears more. On long ways and with small packets that is
- * 1 MiB soon. What never fills its window gets back by and by what a loss took, but
- * no more than that: it proves nothing.
+ * far as loss tells, the way bears more. So it grows by a few packets in a round trip, in
+ * however many answers what is in flight comes back: a READ has one for each packet, a
+ * WRITE one for 32. Until something was lost it grows by an eighth, as on long ways and
+ * with small packets it should be 1 MiB soon; twice as much, as TCP begins, would lose
+ * as much as the way bears, at once, and each gap takes a round trip. What never fills
+ * its window gets back by and by what a loss took, but no more than that: it proves
+ * nothing.
  */
 static void widen(struct roe_qp *qp)
 {
@@ -317,17 +326,25 @@ static void widen(struct roe_qp *qp)
 	u32 max = clamp_t(u32, ROE_WINDOW_BYTES / qp->mtu, ROE_WINDOW_PKTS, ROE_WINDOW_MAX);
 	u32 flight = (req->max_psn - req->counted) & ROE_PSN_MASK;
 	u32 acked = (req->una - req->counted) & ROE_PSN_MASK;
-	bool full = 2 * flight >= req->cwnd;
+	u32 step = ROE_WINDOW_STEP, grown;
 
 	req->counted = req->una;
 	/* for the rest of the round trip that a CNP was about */
 	if (roe_psn_diff(req->una, req->eased) < 0)
 		return;
 	req->eased = req->una;
-	if (full && req->cwnd < req->ssthresh)
-		req->cwnd = min(req->cwnd + acked, max);
-	else if (req->cwnd < (full ? max : ROE_WINDOW_PKTS))
-		req->cwnd++;
+	if (2 * flight < req->cwnd)
+		max = ROE_WINDOW_PKTS;
+	else if (req->cwnd < req->ssthresh)
+		step = max(step, req->cwnd / 8);
+	if (req->cwnd >= max)
+		return;
+	req->credit += acked * step;
+	if (req->credit < req->cwnd)
+		return;
+	grown = req->credit / req->cwnd;
+	req->credit -= grown * req->cwnd;
+	req->cwnd = min(req->cwnd + grown, max);
 }
 
 /* una moved: what grows with each packet. */
@@ -403,6 +420,8 @@ void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned 
 	req->una = roe_psn_add(req->una, 1);
 	roe_requester_progress(qp, ctx);
 }
+
+ROE_EXPORT_FOR_TEST(roe_requester_progress_by);
 
 /**
  * roe_requester_local_drop() - IP refused requests of a burst

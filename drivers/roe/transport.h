@@ -27,6 +27,8 @@
 #define ROE_WINDOW_MAX		512
 #define ROE_WINDOW_BYTES	SZ_1M
 #define ROE_WINDOW_MIN		8	/* after repeated loss */
+#define ROE_WINDOW_STEP		4	/* more in a round trip, once something was lost */
+#define ROE_WINDOW_KEPT		7	/* tenths that a loss leaves, as in CUBIC (RFC 9438) */
 #define ROE_PROBE_PKTS		4	/* sent into a gap before the next answer */
 #define ROE_PROBE_MISSES	3	/* so often in vain: all that follows is sent at once */
 #define ROE_PROBE_AGAIN		32	/* ... for so many gaps */
