@@ -1979,6 +1979,53 @@ static void error_late_answer(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, sim_check(sim));
 }
 
+/* Two of them, for each duplicate has its own: the second one moves nothing. */
+static void error_late_answers(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct sim_pkt *pkts[4], *acks[2];
+	unsigned int i;
+
+	qp->attr.retry_cnt = 0;
+	qp->req.retry_cnt = 0;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 100, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 100, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_READ, 100, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 100, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 4), 4);
+	for (i = 0; i < 4; i++) {
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+	}
+	sim_emit(sim, 1);
+	while (take_all(sim, acks, 1))
+		sim_put(sim, acks[0]);
+	sim->now = roe_timer_next(qp);
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 4), 4);
+	for (i = 0; i < 2; i++) {
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+		sim_emit(sim, 1);
+		KUNIT_ASSERT_EQ(test, take_all(sim, &acks[i], 1), 1);
+		KUNIT_EXPECT_EQ(test, acks[i]->rx.p.psn, pkts[3]->rx.p.psn);
+	}
+	bring(sim, acks[0]);
+	bring(sim, acks[1]);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	for (i = 2; i < 4; i++) {
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+	}
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
 /* Asked for from behind where the responses stand: what comes before has arrived. */
 static void error_late_ahead(struct kunit *test)
 {
@@ -2553,6 +2600,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_swapped),
 	KUNIT_CASE(error_late_first),
 	KUNIT_CASE(error_late_answer),
+	KUNIT_CASE(error_late_answers),
 	KUNIT_CASE(error_late_ahead),
 	KUNIT_CASE(error_late_kept),
 	KUNIT_CASE(error_late_lost),

@@ -405,8 +405,11 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	/*
 	 * An answer to some of what a clock has sent again says that the rest was done as well,
 	 * the first time. It implies no loss of the answers to that: they are asked for already.
+	 * Nor does the next one, until una moves: each duplicate has its own.
 	 */
-	if (!done && !(again && req->una != una && roe_reorder_sent_twice(req)))
+	if (!done && again && req->una != una && roe_reorder_sent_twice(req))
+		req->rewound = true;
+	else if (!done)
 		out_of_turn(qp, ctx, rx);
 	if (req->reorder.early.nr && req->una != una)
 		receive_kept(qp, ctx);
