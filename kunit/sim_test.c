@@ -512,6 +512,31 @@ static void sim_widen_single(struct kunit *test)
 	}
 }
 
+/* Where the order changes each answer counts, whatever it acknowledges. */
+static void sim_widen_late(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp;
+	u32 window;
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	pass(qp, 2 * ROE_WINDOW_PKTS, 0);
+	roe_requester_lost(qp);
+	qp->req.reorder.patience = 1;
+	window = qp->req.cwnd;
+	for (i = 1; i <= 8; i++)
+		KUNIT_EXPECT_EQ(test, pass(qp, 0, 1), window + i);
+	window = qp->req.cwnd;
+	for (i = 1; i <= 8; i++)
+		KUNIT_EXPECT_EQ(test, pass(qp, 5, 5), window + i);
+	/* no more than what is in flight proves */
+	pass(qp, 0, 2 * ROE_WINDOW_PKTS - 16);
+	window = qp->req.cwnd;
+	for (i = 0; i < 8; i++)
+		KUNIT_EXPECT_LE(test, pass(qp, 1, 1), max_t(u32, window, ROE_WINDOW_PKTS));
+}
+
 /*
  * What comes at once after it was sent again was late, if it had been sent once. Of what a
  * clock or an earlier gap sent again it may have been that copy.
@@ -2637,6 +2662,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_collect),
 	KUNIT_CASE(sim_widen),
 	KUNIT_CASE(sim_widen_single),
+	KUNIT_CASE(sim_widen_late),
 	KUNIT_CASE(sim_two_copies),
 	KUNIT_CASE(sim_widen_wrap),
 	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),

@@ -316,9 +316,10 @@ void roe_requester_probed(struct roe_qp *qp)
  * however many answers what is in flight comes back: a READ has one for each packet, a
  * WRITE one for 32. Until something was lost it grows by an eighth, as on long ways and
  * with small packets it should be 1 MiB soon; twice as much, as TCP begins, would lose
- * as much as the way bears, at once, and each gap takes a round trip. What never fills
- * its window gets back by and by what a loss took, but no more than that: it proves
- * nothing.
+ * as much as the way bears, at once, and each gap takes a round trip. Where the order
+ * changes most of what seems lost is late, and each answer has the window grow by 1: that
+ * soon makes up for what was taken without need. What never fills its window gets back by
+ * and by what a loss took, but no more than that: it proves nothing.
  */
 static void widen(struct roe_qp *qp)
 {
@@ -339,6 +340,8 @@ static void widen(struct roe_qp *qp)
 		step = max(step, req->cwnd / 8);
 	if (req->cwnd >= max)
 		return;
+	if (req->reorder.patience && acked)
+		step = max(step, DIV_ROUND_UP(req->cwnd, acked));
 	req->credit += acked * step;
 	if (req->credit < req->cwnd)
 		return;

@@ -229,20 +229,20 @@ reads_through_queue()
 	[ $rc = 0 ] && [ $asked -lt 60 ]
 }
 
-# The peer reads 32 MiB over a way that changes the order of all packets: it learns to wait
-# for the late ones.
+# The peer reads 128 MiB over a way that changes the order of all packets: it learns to wait
+# for the late ones. One that does not asks for each READ a hundred times.
 reads_overtake()
 {
 	local p=$((port + 51)) asked rc
 	tc qdisc replace dev va root netem delay 500us 300us limit 10000 || return
 	asked=$(counter roe0 duplicate_request)
-	pair_run 60 $p "ib_read_bw -F -p $p -d roe0 -x $a4 -s 65536 -n 512" \
-		"$in_peer ib_read_bw -F -p $p -d roe1 -x $b4 -s 65536 -n 512 10.9.0.1"
+	pair_run 120 $p "ib_read_bw -F -p $p -d roe0 -x $a4 -s 65536 -n 2048" \
+		"$in_peer ib_read_bw -F -p $p -d roe1 -x $b4 -s 65536 -n 2048 10.9.0.1"
 	rc=$?
 	asked=$(($(counter roe0 duplicate_request) - asked))
 	tc qdisc del dev va root
-	echo "# of 512 READs $asked were asked for again"
-	[ $rc = 0 ] && [ $asked -lt 256 ]
+	echo "# of 2048 READs $asked were asked for again"
+	[ $rc = 0 ] && [ $asked -lt 1024 ]
 }
 
 # roe2 here, roe3 at the peer, and between them a router that sends the peer 10 MB a second
