@@ -326,7 +326,8 @@ static void build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *s
  * order among them, so all skbs of a QP name one CPU, its home, whoever sends them. Who sends
  * next becomes the home once nothing may be overtaken any more: all requests of RC are
  * acknowledged, and of what nobody acknowledges, READ responses and all of UC and UD, none
- * was sent for a while. ACKs do not count, the newest says it all. As skb->ooo_okay of TCP.
+ * was sent for a while, nor does any of it wait on this host. ACKs do not count, the newest
+ * says it all. As skb->ooo_okay of TCP.
  */
 static void choose_home(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
@@ -335,7 +336,7 @@ static void choose_home(struct roe_qp *qp, const struct roe_ctx *ctx)
 
 	BUILD_BUG_ON(CONFIG_NR_CPUS >= U16_MAX);
 	if (qp->home != here && (!rc || qp->req.una == qp->req.psn) &&
-	    ctx->now >= qp->home_until)
+	    ctx->now >= qp->home_until && !roe_unsent_waiting(&qp->unsent))
 		qp->home = here;
 	if (!rc || qp->resp.rsrc_pending || qp->resp.flush_nr)
 		qp->home_until = ctx->now + HOME_PAUSE;

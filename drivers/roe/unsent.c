@@ -32,7 +32,13 @@ static_assert(UNSENT_MAX >= ROE_TXB_BYTES);
 #define LOOK_MIN_NS	(50 * NSEC_PER_USEC)
 #define LOOK_MAX_NS	(4 * NSEC_PER_MSEC)
 
-static u32 waiting(const struct roe_unsent *unsent)
+/**
+ * roe_unsent_waiting() - how much has not left this host
+ * @unsent: of any QP
+ *
+ * Return: bytes of memory of its skbs; 0 for a QP whose skbs nobody counts.
+ */
+u32 roe_unsent_waiting(const struct roe_unsent *unsent)
 {
 	return unsent->sock ? sk_wmem_alloc_get(unsent->sock->sk) : 0;
 }
@@ -104,7 +110,7 @@ ROE_EXPORT_FOR_TEST(roe_unsent_add);
 bool roe_unsent_full(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_txb *txb)
 {
 	struct roe_unsent *unsent = &qp->unsent;
-	u32 bytes = waiting(unsent);
+	u32 bytes = roe_unsent_waiting(unsent);
 
 	if (likely(!bytes) || bytes + txb->bytes < UNSENT_MAX)
 		return false;

@@ -20,6 +20,7 @@ struct roe_unsent {
 
 int roe_unsent_init(struct roe_unsent *unsent);
 void roe_unsent_exit(struct roe_unsent *unsent);
+u32 roe_unsent_waiting(const struct roe_unsent *unsent);
 void roe_unsent_add(struct roe_unsent *unsent, struct sk_buff *skb);
 bool roe_unsent_full(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_txb *txb);
 

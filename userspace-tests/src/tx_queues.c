@@ -3,11 +3,12 @@
  * tx_queues - large messages of one QP, each posted from another processor than the one
  * before it.
  *
- * usage: tx_queues [-d DEV] [-D DEV2] [-g GID] [-G GID2] -- OP MIB MESSAGES
+ * usage: tx_queues [-d DEV] [-D DEV2] [-g GID] [-G GID2] -- OP KIB MESSAGES [PAUSE]
  *
  * OP is read, write, or uc-write, a WRITE with immediate on UC; of the first two four are
  * in flight. Every message has to arrive; the bytes are checked in the end. A netdev that
- * chooses its transmit queue by processor is what makes this hard.
+ * chooses its transmit queue by processor is what makes this hard. PAUSE is the time in ms
+ * from one message of uc-write to the next.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -16,10 +17,10 @@
 #include "rt.h"
 
 #define WINDOW	4
-#define MIB	((size_t)1 << 20)
+#define KIB	((size_t)1 << 10)
 
 static struct rt_buf abuf, bbuf;
-static unsigned int cpus;
+static unsigned int cpus, pause_ms;
 
 /* Where message @n is posted. */
 static void move(unsigned int n)
@@ -41,6 +42,7 @@ static int post(struct rt_pair *p, enum ibv_wr_opcode op, uint64_t id)
 
 	wr.wr.rdma.remote_addr = (uintptr_t)bbuf.p;
 	wr.wr.rdma.rkey = bbuf.mr->rkey;
+	wr.imm_data = htonl(id);
 	move(id);
 	return rt_post(&p->a, &wr);
 }
@@ -68,11 +70,13 @@ static bool run_uc(struct rt_pair *p, unsigned int n)
 
 	for (i = 0; ok && i < n; i++)
 		ok = RT_EQ(rt_post_recv(&p->b, i, &bbuf, 0, 0), 0);
-	for (i = 0; ok && i < n; i++)
+	for (i = 0; ok && i < n; i++) {
 		ok = RT_EQ(post(p, IBV_WR_RDMA_WRITE_WITH_IMM, i), 0) &&
 		     rt_expect(p->a.scq, i, IBV_WC_SUCCESS, NULL);
+		usleep(pause_ms * 1000);
+	}
 	while (ok && got < n && rt_poll(p->b.rcq, &wc, 2000))
-		ok = RT_EQ(wc.status, IBV_WC_SUCCESS) && ++got;
+		ok = RT_EQ(wc.status, IBV_WC_SUCCESS) && RT_EQ(ntohl(wc.imm_data), got++);
 	rt_diag("%u of %u messages arrived", got, n);
 	return ok && got == n;
 }
@@ -89,11 +93,13 @@ int main(int argc, char **argv)
 
 	rt_parse(argc, argv);
 	if (argc - rt_args.first < 3)
-		rt_die("usage: %s -d DEV -D DEV2 -- OP MIB MESSAGES", argv[0]);
+		rt_die("usage: %s -d DEV -D DEV2 -- OP KIB MESSAGES [PAUSE]", argv[0]);
 	a = argv + rt_args.first;
 	wr = strcmp(a[0], "read") ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-	len = atoi(a[1]) * MIB;
+	len = atoi(a[1]) * KIB;
 	n = atoi(a[2]);
+	if (argc - rt_args.first > 3)
+		pause_ms = atoi(a[3]);
 	cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	if (!strcmp(a[0], "uc-write"))
 		opt.type = IBV_QPT_UC;
@@ -105,6 +111,6 @@ int main(int argc, char **argv)
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
 	ok = opt.type == IBV_QPT_UC ? run_uc(&p, n) : run_rc(&p, wr, n);
 	ok = ok && rt_check(wr == IBV_WR_RDMA_READ ? abuf.p : bbuf.p, len, 1, 0);
-	rt_ok(ok, "%u messages of %zu MiB, %s", n, len / MIB, a[0]);
+	rt_ok(ok, "%u messages of %zu KiB, %s", n, len / KIB, a[0]);
 	return rt_done();
 }

@@ -68,13 +68,18 @@ in_order()
 }
 
 module_or_die
-modprobe -a sch_netem 2>/dev/null
+modprobe -a sch_netem sch_tbf 2>/dev/null
 topo_or_die topo_veth
 check "va: two transmit queues, one is slow" two_queues va
 check "vb: two transmit queues, one is slow" two_queues vb
 # What else leaves there is an ARP answer, or nothing.
-check "UC: WRITEs of 8 MiB from changing processors use one queue" in_order va 1 uc-write 8 12
-check "RC: the responses of READs of 2 MiB use one queue" in_order vb 1 read 2 40
+check "UC: WRITEs of 8 MiB from changing processors use one queue" in_order va 1 uc-write 8192 12
+check "RC: the responses of READs of 2 MiB use one queue" in_order vb 1 read 2048 40
 # With all of them acknowledged the next one may leave by another.
-check "RC: WRITEs of 2 MiB from changing processors" in_order va 51 write 2 40
+check "RC: WRITEs of 2 MiB from changing processors" in_order va 51 write 2048 40
+# Nothing was sent for more than the tenth of a second, but a message takes three to leave.
+check "va: its slow queue takes 50 kB/s" \
+	tc qdisc replace dev va parent 1:2 tbf rate 400kbit burst 5kb limit 1000000
+run_tap "UC: WRITEs with pauses from changing processors" 60 \
+	tx_queues -d roe0 -D roe1 -- uc-write 16 8 150
 tap_done
