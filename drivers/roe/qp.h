@@ -290,7 +290,7 @@ struct roe_resp {
 	u32	dmalen;
 	u32	done;		/* bytes of the message placed */
 	u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
-	u32	rsrc_nr;	/* slots = max_dest_rd_atomic, may be 0 */
+	u32	rsrc_nr;	/* slots: max_dest_rd_atomic or a few more; may be 0 */
 	u32	rsrc_pending;	/* slots with responses to send */
 	u32	flush_nr;	/* FLUSHes to answer */
 	u32	done_psn;	/* of the last SEND or WRITE executed ... */

@@ -217,13 +217,21 @@ static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_att
 	WRITE_ONCE(qp->state, next);
 }
 
-/* Slots for READ and ATOMIC requests of the peer. */
+/*
+ * Slots for READ and ATOMIC requests of the peer. Adapters of Mellanox and HiSilicon know the
+ * logarithm of that number only, rounded up: who was told 5 may have 8 on their way.
+ */
+static u32 slots_for(u8 max_dest_rd_atomic)
+{
+	return max_dest_rd_atomic ? roundup_pow_of_two(max_dest_rd_atomic) : 0;
+}
+
 static int alloc_slots(const struct ib_qp_attr *attr, int mask, struct roe_rsrc **rsrc)
 {
 	*rsrc = NULL;
 	if (!(mask & IB_QP_MAX_DEST_RD_ATOMIC) || !attr->max_dest_rd_atomic)
 		return 0;
-	*rsrc = kcalloc(attr->max_dest_rd_atomic, sizeof(**rsrc), GFP_KERNEL_ACCOUNT);
+	*rsrc = kcalloc(slots_for(attr->max_dest_rd_atomic), sizeof(**rsrc), GFP_KERNEL_ACCOUNT);
 	return *rsrc ? 0 : -ENOMEM;
 }
 
@@ -236,7 +244,7 @@ static struct roe_rsrc *swap_slots(struct roe_qp *qp, const struct ib_qp_attr *a
 				   struct roe_rsrc *rsrc)
 {
 	struct roe_resp *resp = &qp->resp;
-	u32 nr = attr->max_dest_rd_atomic, n = min(nr, resp->rsrc_nr), i;
+	u32 nr = slots_for(attr->max_dest_rd_atomic), n = min(nr, resp->rsrc_nr), i;
 	struct roe_rsrc *old = resp->rsrc;
 
 	resp->rsrc_pending = 0;
