@@ -2575,6 +2575,54 @@ static void sim_gap(struct kunit *test)
 	KUNIT_EXPECT_LE(test, send_into_gap(test, IB_WR_RDMA_WRITE, false), max);
 }
 
+/*
+ * Messages of one packet, each of which asks for an ACK: what is on its way into the gap is
+ * no other loss.
+ */
+static void sim_gap_small(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	const char *wrong;
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	sim->lost = GENMASK(16, 7);
+	for (i = 0; i < GAP_PKTS; i++) {
+		sim_recv(sim, 1, 10);
+		sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+	}
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	wrong = sim_check(sim);
+	KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+	KUNIT_EXPECT_LE(test, sim->sent[0], GAP_PKTS + 4 + 8);
+}
+
+/* The same from a peer that sends all again, in order: NAKs come ever more seldom. */
+static void sim_gap_stream(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_pkt *pkts[GAP_PKTS];
+	unsigned int i, naks = 0;
+	struct roe_pkt p;
+
+	for (i = 0; i < GAP_PKTS; i++)
+		sim_post(sim, 0, IB_WR_RDMA_WRITE, 10, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, GAP_PKTS), GAP_PKTS);
+	sim_receive(sim, 1, &pkts[GAP_PKTS - 1]->rx);
+	sim_emit(sim, 1);
+	for (i = 0; i < GAP_PKTS; i++) {
+		pkts[i]->rx.p.ackreq = true;
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+		sim_emit(sim, 1);
+		while (next_pkt(sim, 0, &p))
+			naks += p.syndrome == ROE_NAK_PSN_SEQ;
+	}
+	/* at first, behind 4, 12, 28 */
+	KUNIT_EXPECT_EQ(test, naks, 4);
+}
+
 /* A peer that keeps nothing gets all of it again. */
 static void sim_gap_forgotten(struct kunit *test)
 {
@@ -2667,6 +2715,8 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_widen_wrap),
 	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),
 	KUNIT_CASE_PARAM(sim_gap_forgotten, gap_gen_params),
+	KUNIT_CASE(sim_gap_small),
+	KUNIT_CASE(sim_gap_stream),
 	{}
 };
 

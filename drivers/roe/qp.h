@@ -280,6 +280,8 @@ struct roe_resp {
 	bool	direct;		/* requests came so; the answers take the same way */
 	struct roe_echo	echo;
 	u8	nak_state;	/* syndrome of the NAK for ePSN, sent or waiting; 0: none */
+	u32	gap_psn;	/* the last sequence NAK was for this PSN ... */
+	u32	gap_pkts;	/* ... and the next one comes so many packets behind it */
 	u64	rnr_look;	/* ns: is a receive WQE there now? 0: the RNR NAK has left */
 	u64	rnr_since;	/* ns: it waits */
 	u64	rnr_until;	/* ns: if not by then, it leaves */

@@ -43,6 +43,14 @@ static void owe_nak(struct roe_resp *resp, u8 syndrome)
 	owe(resp, resp->psn, syndrome);
 }
 
+/* A gap begins at ePSN. Who sends into it hears after so many packets if it goes on. */
+static void owe_gap_nak(struct roe_resp *resp, u32 pkts)
+{
+	resp->gap_psn = resp->psn;
+	resp->gap_pkts = pkts;
+	owe_nak(resp, ROE_NAK_PSN_SEQ);
+}
+
 /*
  * A fatal NAK. The QP goes to ERR once the NAK has left; until then nothing
  * more is accepted. The error is reported by the receive WQE in use, or by an
@@ -676,7 +684,7 @@ void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	if (have_rwqe(qp, ROE_F_RWQE)) {
 		resp->rnr_look = 0;
-		owe_nak(resp, ROE_NAK_PSN_SEQ);
+		owe_gap_nak(resp, ROE_PROBE_PKTS);
 	} else if (ctx->now >= resp->rnr_until) {
 		owe_rnr_nak(qp);
 	} else if (ctx->now >= resp->rnr_look) {
@@ -713,7 +721,7 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 	else if (roe_fault_missed(qp, ctx, &resp->fault))
 		owe_page_nak(qp, busy);
 	else if (v.syndrome == ROE_NAK_PSN_SEQ)
-		owe_nak(resp, v.syndrome);
+		owe_gap_nak(resp, ROE_PROBE_PKTS);
 	else
 		refuse(qp, ctx, v);
 }
@@ -733,7 +741,10 @@ static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 /*
  * The expected packet, then those that waited for it. The peer hears at once how
  * far that went, for it may have sent no more than was missing: by an ACK or, if
- * there is another gap, by the NAK for that.
+ * there is another gap, by the NAK for that. In a gap that goes on an ACK is what an AckReq
+ * gets, for a peer takes a NAK for another loss and sends what is on its way once more. But
+ * one that sends into the gap 4 packets, then 8 and so on (requester.c) waits behind them
+ * for a NAK.
  */
 static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 			       const struct roe_rx_pkt *rx)
@@ -755,8 +766,11 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 	}
 	if (resp->fatal || resp->nak_state)
 		return;
-	if (resp->early.nr && (tell || closed))
-		owe_nak(resp, ROE_NAK_PSN_SEQ);
+	if (resp->early.nr && closed)
+		owe_gap_nak(resp, ROE_PROBE_PKTS);
+	else if (resp->early.nr && tell &&
+		 roe_psn_diff(resp->psn, resp->gap_psn) >= (s32)resp->gap_pkts)
+		owe_gap_nak(resp, min_t(u32, 2 * resp->gap_pkts, ROE_ACKREQ_EVERY));
 	else if (closed && !resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
 		owe_again(resp);
 }
@@ -1000,7 +1014,7 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	} else {
 		if (!resp->nak_state) {
 			roe_qp_count(qp, ROE_STAT_OUT_OF_SEQ);
-			owe_nak(resp, ROE_NAK_PSN_SEQ);
+			owe_gap_nak(resp, ROE_PROBE_PKTS);
 		}
 		/* what follows an RNR NAK comes again in any case (wire.md 4.2) */
 		if (resp->nak_state == ROE_NAK_PSN_SEQ)
