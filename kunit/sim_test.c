@@ -1959,6 +1959,38 @@ static void error_late_first(struct kunit *test)
 }
 
 /*
+ * A clock has sent the READ again when a response to the first one implies what it knew: no
+ * third READ, and nothing is learnt from what the second one brings soon after it.
+ */
+static void error_late_clock(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[LATE_PKTS], *again;
+	struct roe_pkt p;
+	unsigned int i;
+
+	read_late(sim, pkts);
+	sim_put(sim, pkts[0]);
+	sim->now = req->early_deadline;
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, &again, 1), 1);
+	bring(sim, pkts[1]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	sim_receive(sim, 1, &again->rx);
+	sim_put(sim, again);
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_EQ(test, take_all(sim, &again, 1), 1);
+	while (next_pkt(sim, 0, &p))
+		;
+	bring(sim, again);
+	KUNIT_EXPECT_EQ(test, req->reorder.patience, 0);
+	for (i = 2; i < LATE_PKTS; i++)
+		sim_put(sim, pkts[i]);
+}
+
+/*
  * All answers are lost, all is sent again, and the ACK of the first one says that the peer
  * had done the rest, too, before the READ is answered: that is no other loss.
  */
@@ -2672,6 +2704,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_crowded),
 	KUNIT_CASE(error_swapped),
 	KUNIT_CASE(error_late_first),
+	KUNIT_CASE(error_late_clock),
 	KUNIT_CASE(error_late_answer),
 	KUNIT_CASE(error_late_answers),
 	KUNIT_CASE(error_late_ahead),

@@ -407,6 +407,75 @@ static void timer_refused_nak(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->sent[0], 4 + 2);
 }
 
+/* Nor is it where the timer was faster. */
+static void timer_refused_nak_late(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+	struct sim_pkt *pkts[4];
+	unsigned int i;
+
+	qp->attr.retry_cnt = 0;
+	qp->req.retry_cnt = 0;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 4 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	for (i = 0; i < 4; i++) {
+		pkts[i] = sim_take(sim);
+		KUNIT_ASSERT_NOT_NULL(test, pkts[i]);
+	}
+	roe_requester_local_drop(qp, &ctx, roe_psn_add(PSN0, 1));
+	sim->now = qp->req.drop_deadline;
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	/* all but the second packet, then the NAK for that, then what was sent again */
+	for (i = 0; i < 4; i++) {
+		if (i != 1)
+			sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+	}
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* A READ whose response was lost: the ACK of a WRITE that was refused at first implies it. */
+static void timer_refused_read(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+	struct sim_pkt *pkt;
+	unsigned int i;
+
+	sim->slot = SIM_MTU;
+	for (i = 0; i < 4; i++)
+		sim_post(sim, 0, i == 1 ? IB_WR_RDMA_READ : IB_WR_RDMA_WRITE, 100, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, sim->sent[0], 4);
+	arrive(sim, 3);
+	roe_requester_local_drop(qp, &ctx, roe_psn_add(PSN0, 3));
+	sim_emit(sim, 1);
+	pkt = sim_take(sim);
+	KUNIT_ASSERT_NOT_NULL(test, pkt);
+	KUNIT_ASSERT_EQ(test, pkt->rx.p.opcode, ROE_OP_READ_RESP_ONLY);
+	sim_put(sim, pkt);
+	sim->now = qp->req.drop_deadline;
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	arrive(sim, 1);
+	sim_emit(sim, 1);
+	arrive(sim, 1);
+	sim_emit(sim, 0);
+	pkt = sim_take(sim);
+	KUNIT_ASSERT_NOT_NULL(test, pkt);
+	KUNIT_EXPECT_EQ(test, pkt->rx.p.opcode, ROE_OP_READ_REQ);
+	sim_put(sim, pkt);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
 /* But what was lost on the way is not forgotten, however much is refused behind it. */
 static void timer_refused_lost(struct kunit *test)
 {
@@ -532,6 +601,8 @@ static struct kunit_case pair_cases[] = {
 	KUNIT_CASE(timer_refused),
 	KUNIT_CASE(timer_refused_tail),
 	KUNIT_CASE(timer_refused_nak),
+	KUNIT_CASE(timer_refused_nak_late),
+	KUNIT_CASE(timer_refused_read),
 	KUNIT_CASE(timer_refused_lost),
 	KUNIT_CASE(timer_refused_kinds),
 	KUNIT_CASE(timer_refused_dead),

@@ -190,6 +190,7 @@ struct roe_req {
 	u64	early_deadline;	/* ns, 0: none; adaptive, counts nothing */
 	u64	drop_deadline;	/* ns, 0: none; what IP refused is sent again ... */
 	u32	drop_psn;	/* ... from here on */
+	u64	drop_until;	/* ns: an answer may be to what came without it */
 	u32	drops;		/* how often so, without progress */
 	u64	rnr_deadline;	/* ns, 0: none; without rnr_wait: no memory before */
 	u32	backoff;	/* shift of early_deadline */

@@ -205,14 +205,15 @@ bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
  * What the early deadline sends again counts nothing, so neither does an answer to that:
  * where small packets arrive and large ones do not, all retries would be gone within
  * milliseconds. Nor does what never left: IP has refused it, and the peer saw what came
- * behind it before the timer had sent it again. The Local ACK Timeout runs on and counts.
+ * behind it before what the timer has sent again. The Local ACK Timeout runs on and counts.
  *
  * Return: as roe_requester_retry().
  */
 bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
-	bool refused = req->drop_deadline && req->drop_psn == req->una;
+	bool refused = req->drop_psn == req->una &&
+		       (req->drop_deadline || ctx->now < req->drop_until);
 
 	if (refused || (req->early && req->ack_deadline))
 		roe_requester_rewind(qp);

@@ -241,20 +241,22 @@ static bool waits_for_page(const struct roe_qp *qp)
 
 /*
  * The oldest packet is sent again, and nobody has said that it is missing. It asks for an
- * ACK itself: those behind it may have to wait for a page.
+ * ACK itself: those behind it may have to wait for a page. What comes within a round trip was
+ * on its way before, and implies no other loss.
  */
-static void ask_again(struct roe_req *req)
+static void ask_again(struct roe_req *req, const struct roe_ctx *ctx)
 {
 	req->rewound = false;
 	req->told = false;
 	req->since_ack = ROE_ACKREQ_EVERY;
+	req->implied_until = ctx->now + req->srtt;
 }
 
 /* Nothing was acknowledged for a whole Local ACK Timeout. */
 static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_qp_count(qp, ROE_STAT_TIMEOUT);
-	ask_again(&qp->req);
+	ask_again(&qp->req, ctx);
 	roe_requester_lost(qp);
 	if (roe_requester_retry(qp, ctx))
 		roe_timer_arm(qp, ctx);
@@ -265,10 +267,12 @@ static void drop_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
-	req->early = true;
+	/* the peer may ask for what never left when it is on its way already */
+	req->drop_until = ctx->now + rto(qp);
 	if (roe_psn_diff(req->drop_psn, req->una) <= 0) {
 		req->drop_psn = req->una;
-		ask_again(req);
+		req->early = true;
+		ask_again(req, ctx);
 		/* it has not been on its way yet; not alone, without the clock that counts */
 		if (req->early_deadline)
 			req->early_deadline = ctx->now + rto(qp);
@@ -289,7 +293,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->backoff++;
 	req->early_deadline = ctx->now + rto(qp);
 	req->early = true;
-	ask_again(req);
+	ask_again(req, ctx);
 	roe_requester_lost(qp);
 	roe_requester_rewind(qp);
 }
