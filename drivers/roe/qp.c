@@ -430,11 +430,18 @@ static bool sends_elsewhere(struct roe_qp *qp)
 	return true;
 }
 
+/* Is nothing left in the backlog of this CPU? It may be that of a thread (thread_backlog_napi). */
+static bool backlog_is_empty(void)
+{
+	return !test_bit(NAPI_STATE_SCHED, &raw_cpu_ptr(&softnet_data)->backlog.state);
+}
+
 /*
  * Softirqs on; what they had to receive then has been received, unless it was too
- * much. With preemption off, so that it is the same CPU; its backlog is that of all
- * QPs, so tx_cpu may as well be of a later burst than ours. Softirqs of PREEMPT_RT need
- * preemption, and one may be under way below us: nobody knows when the backlog is empty.
+ * much. With interrupts off, so that it is the same CPU and no timer sends in between; its
+ * backlog is that of all QPs, so tx_cpu may as well be of a later burst than ours. Softirqs
+ * of PREEMPT_RT need preemption, and one may be under way below us: nobody knows when the
+ * backlog is empty.
  */
 static void enable_softirqs(struct roe_qp *qp)
 {
@@ -444,9 +451,12 @@ static void enable_softirqs(struct roe_qp *qp)
 	}
 	preempt_disable();
 	local_bh_enable();
-	if (qp->type != IB_QPT_RC && !in_softirq() &&
-	    !(local_softirq_pending() & BIT(NET_RX_SOFTIRQ)))
-		cmpxchg(&qp->tx_cpu, smp_processor_id(), ROE_TX_ANYWHERE);
+	if (qp->type != IB_QPT_RC && !in_softirq()) {
+		local_irq_disable();
+		if (!(local_softirq_pending() & BIT(NET_RX_SOFTIRQ)) && backlog_is_empty())
+			cmpxchg(&qp->tx_cpu, smp_processor_id(), ROE_TX_ANYWHERE);
+		local_irq_enable();
+	}
 	preempt_enable();
 }
 
