@@ -55,6 +55,14 @@
 #error "roe reaches all memory through the direct map: a kernel with HIGHMEM has none."
 #endif
 
+/* What a module cannot select. */
+#ifndef CONFIG_NETFILTER
+#error "roe receives by netfilter hooks: the kernel needs CONFIG_NETFILTER."
+#endif
+#if !IS_ENABLED(CONFIG_NET_UDP_TUNNEL) || !IS_ENABLED(CONFIG_DST_CACHE) || !IS_ENABLED(CONFIG_CRC32)
+#error "The kernel needs CONFIG_NET_UDP_TUNNEL, CONFIG_DST_CACHE and CONFIG_CRC32."
+#endif
+
 /* 6.12 moved the header. */
 #ifdef ROE_HAS_get_unaligned
 #include <linux/unaligned.h>
@@ -173,6 +181,11 @@ static inline struct net_device *roe_compat_dst_dev(const struct dst_entry *dst)
 /* Fragments in the memory of a device came with 6.12. */
 #ifndef ROE_HAS_skb_frags_readable
 #define skb_frags_readable(skb)	((void)(skb), true)
+#endif
+
+/* A kernel without IPv6 has no routes of it to remember. */
+#if !IS_ENABLED(CONFIG_IPV6)
+#define dst_cache_set_ip6(cache, dst, saddr)	((void)(cache), (void)(dst), (void)(saddr))
 #endif
 
 /* Routing key from a DS field; ECN bits do not take part in routing. */

@@ -93,9 +93,12 @@ static int join_v4(struct group *g, struct net_device *ndev)
 
 static int join_v6(struct group *g, struct net_device *ndev)
 {
-	struct inet6_dev *in6_dev = __in6_dev_get(ndev);
+	struct inet6_dev *in6_dev;
 	int err;
 
+	if (!ipv6_mod_enabled())
+		return -ENODEV;
+	in6_dev = __in6_dev_get(ndev);
 	if (!in6_dev)
 		return -ENODEV;
 	err = ipv6_dev_mc_inc(ndev, &g->gid);
@@ -121,7 +124,7 @@ static void leave(struct group *g)
 		in_dev_put(g->in_dev);
 		g->in_dev = NULL;
 	}
-	if (g->in6_dev) {
+	if (ipv6_mod_enabled() && g->in6_dev) {
 		if (__in6_dev_get(g->in6_dev->dev) == g->in6_dev)
 			ipv6_dev_mc_dec(g->in6_dev->dev, &g->gid);
 		in6_dev_put(g->in6_dev);
