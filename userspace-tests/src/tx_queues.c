@@ -13,6 +13,7 @@
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <sched.h>
 #include "rt.h"
 
