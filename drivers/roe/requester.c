@@ -307,6 +307,11 @@ void roe_requester_probed(struct roe_qp *qp)
 
 	if (!req->probe || req->una != req->probe_end)
 		return;
+	/* it has told already that it had: those few are fewer than it says so after */
+	if (!req->probe_rnr && req->probe > ROE_PROBE_PKTS) {
+		limit(req, next_probe(req), false);
+		return;
+	}
 	req->probe = 0;
 	req->probe_misses++;
 }
