@@ -305,6 +305,7 @@ static const struct ib_device_ops ops = {
 	.destroy_srq		= roe_srq_destroy,
 	.detach_mcast		= roe_mcast_detach,
 	.disassociate_ucontext	= disassociate_ucontext,
+	.enable_driver		= roe_link_live,
 	.get_dev_fw_str		= get_dev_fw_str,
 	.get_dma_mr		= roe_mr_get_dma,
 	.get_hw_stats		= roe_stat_get,
@@ -430,7 +431,6 @@ static void log_failure(const struct net_device *ndev, const char *name, const c
 static int add_device(const char *name, struct net_device *ndev, struct net *net)
 {
 	struct roe_dev *dev = alloc_device(ndev, net);
-	struct device *ref;
 	const char *step;
 	int err;
 
@@ -439,18 +439,12 @@ static int add_device(const char *name, struct net_device *ndev, struct net *net
 		return -ENOMEM;
 	}
 	/* Once registered it may be ended by others at any moment. */
-	ref = get_device(&dev->ib.dev);
 	err = start(dev, name, &step);
 	if (err) {
 		log_failure(ndev, name, step, err);
 		roe_link_del(dev);
 		ib_dealloc_device(&dev->ib);
-	} else {
-		err = roe_link_live(dev);
-		if (err)
-			log_failure(ndev, name, "netdev", err);
 	}
-	put_device(ref);
 	return err;
 }
 

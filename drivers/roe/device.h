@@ -49,8 +49,8 @@ struct roe_dev {
 	struct list_head	link;	/* link.c, its lock */
 	bool			gone;	/* netdev left; link.c, its lock */
 	bool			dead;	/* past dealloc_driver; the same */
-	bool			up;	/* last port event; RTNL */
-	bool			early;	/* events came before registration; the same */
+	bool			up;	/* last port event; the same */
+	bool			missed;	/* events when nobody could have a reference; the same */
 	struct list_head	presences;	/* net.c, RCU: its namespaces */
 	struct roe_presence	*home;		/* the one in @net, for life */
 	struct hlist_head	gids[1 << ROE_GID_HASH_BITS];	/* gid.c, RCU */
@@ -118,13 +118,13 @@ int roe_mad_process(struct ib_device *ibdev, int flags, u32 port, const struct i
 
 /*
  * link.c: list of all devices, link type, netdev events, end of namespaces.
- * A device is added before and live after its registration, dead from
- * dealloc_driver on; deleted if it never came to registration.
+ * A device is added before its registration, live in it and after each move to another
+ * RDMA namespace, dead from dealloc_driver on; deleted if it never came to registration.
  */
 int roe_link_init(void);
 void roe_link_exit(void);
 int roe_link_add(struct roe_dev *dev);
-int roe_link_live(struct roe_dev *dev);
+int roe_link_live(struct ib_device *ibdev);
 void roe_link_dead(struct roe_dev *dev);
 void roe_link_del(struct roe_dev *dev);
 

@@ -10,8 +10,8 @@
  * only way to know that dealloc_driver, module text of ours, has returned. So do
  * those that end_devices() itself is at work on: several may have to wait for one.
  *
- * Locks: RTNL, then link_lock. Nobody unregisters under link_lock, since
- * dealloc_driver takes it.
+ * Locks: RTNL, then link_lock; the RDMA core's, then link_lock. Nobody unregisters under
+ * link_lock, since dealloc_driver takes it.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
@@ -129,7 +129,7 @@ void roe_link_del(struct roe_dev *dev)
 		put_device(&dev->ib.dev);
 }
 
-/* RTNL held. */
+/* What changes the state of the netdev meanwhile, without RTNL, has its event still to come. */
 static void announce_port(struct roe_dev *dev)
 {
 	struct ib_event event = {
@@ -137,6 +137,7 @@ static void announce_port(struct roe_dev *dev)
 		.element.port_num	= 1,
 	};
 
+	lockdep_assert_held(&link_lock);
 	dev->up = roe_device_up(dev);
 	event.event = dev->up ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR;
 	ib_dispatch_event(&event);
@@ -149,31 +150,28 @@ static void update_port(struct roe_dev *dev)
 }
 
 /**
- * roe_link_live() - the device is registered
- * @dev: device, to which the caller has a reference
+ * roe_link_live() - ib_device_ops.enable_driver: from now on there are references to be had
+ * @ibdev: device, just registered or moved to another RDMA namespace
  *
- * Its netdev may have changed, or gone, while it was too young to be told.
+ * Its netdev may have changed, or gone, while there were none and it could not be told. Not
+ * under RTNL: the core holds locks inside of which that is not to be taken.
  *
- * Return: 0, or -ENODEV if it has gone; the device is unregistered then.
+ * Return: 0; a device whose netdev has gone is unregistered by a worker.
  */
-int roe_link_live(struct roe_dev *dev)
+int roe_link_live(struct ib_device *ibdev)
 {
-	bool gone;
+	struct roe_dev *dev = roe_dev(ibdev);
 
-	rtnl_lock();
 	mutex_lock(&link_lock);
-	gone = dev->gone;
-	/* whoever asked for the state, as the core's cache did, may have seen an older one */
-	if (!gone && dev->early && ib_device_try_get(&dev->ib)) {
+	if (dev->gone) {
+		ib_unregister_device_queued(ibdev);
+	} else if (dev->missed) {
+		/* who asked for the state, as the core's cache did, may have seen an older one */
 		announce_port(dev);
-		ib_device_put(&dev->ib);
 	}
+	dev->missed = false;
 	mutex_unlock(&link_lock);
-	rtnl_unlock();
-	if (!gone)
-		return 0;
-	ib_unregister_device(&dev->ib);
-	return -ENODEV;
+	return 0;
 }
 
 /**
@@ -289,9 +287,12 @@ static void handle(struct roe_dev *dev, unsigned long event)
 {
 	if (event == NETDEV_UNREGISTER)
 		dev->gone = true;
-	/* Not registered yet (roe_link_live() looks at what is noted here), or no more. */
+	/*
+	 * Not registered yet, or in the middle of a move to another RDMA namespace
+	 * (roe_link_live() looks at what is noted here), or no more.
+	 */
 	if (!ib_device_try_get(&dev->ib)) {
-		dev->early = true;
+		dev->missed = true;
 		return;
 	}
 

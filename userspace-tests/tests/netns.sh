@@ -134,6 +134,23 @@ run_all()
 		"ip netns exec rb ib_write_bw -F -p 18701 -d roe1 -x $b -n 50 10.0.0.1"
 }
 
+# Nobody can have a reference to a device in the middle of its move: what becomes of its
+# netdev then it has to find out afterwards. That it is deleted is told once a second, that
+# it goes to another namespace only once. By group: to look a name up takes until after
+# the move.
+start_move()
+{
+	ip -n ra link add vm group 7 type dummy && link_add roe2 vm ra || return
+	background ip netns exec rc while_moved ip -n ra link set group 7 netns rb \
+		> "$TMP/moved.out" 2>&1
+	wait_for 20 grep -q ready "$TMP/moved.out"
+}
+
+no_roe2_in()
+{
+	! ip netns exec "$1" rdma link | grep -q roe2/
+}
+
 module_or_die
 topo_or_die topo_netns
 run_all shared
@@ -185,6 +202,14 @@ if wait_for 30 rdma system set netns exclusive; then
 	check "exclusive: traffic after it" pair_run 60 18515 \
 		"ip netns exec ra ibv_rc_pingpong -d roe0 -g $(ns_gid ra roe0 10.0.0.1) -n 100 -c" \
 		"ip netns exec rb ibv_rc_pingpong -d roe1 -g $(ns_gid rb roe1 10.0.0.2) -n 100 -c 10.0.0.1"
+	if [ "$ROE_TYPE" = roe ]; then
+		modprobe dummy numdummies=0 2>/dev/null
+		check "exclusive: a device, to be moved" start_move
+		check "exclusive: it moves while its netdev goes elsewhere" \
+			timeout $((30 * SLOW)) ip netns exec ra rdma dev set roe2 netns rc
+		check "exclusive: the netdev has gone there" wait "$bg"
+		check "exclusive: and takes its device down" wait_for 20 no_roe2_in rc
+	fi
 	check "exclusive: deleting the namespaces removes the devices" delete_spaces
 	wait_for 30 rdma system set netns shared
 else
