@@ -187,6 +187,46 @@ static void cq_user_batch(struct kunit *test)
 	check_batch(test, &t->user, USER_CQE, user_poll);
 }
 
+static enum roe_cq_result post_of(struct roe_cq *cq, struct ib_qp *qp, u64 wr_id)
+{
+	struct ib_wc wc = { .wr_id = wr_id, .qp = qp };
+
+	return roe_cq_post(cq, &wc, false);
+}
+
+/* What a QP leaves that is destroyed or reset, wherever in the array. */
+static void cq_forget(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct roe_cq *cq = &t->kernel;
+	const int arm = IB_CQ_SOLICITED | IB_CQ_REPORT_MISSED_EVENTS;
+	static struct ib_qp a, b;
+	struct ib_wc wc[KERNEL_CQE];
+	int i, j;
+
+	for (i = 0; i < KERNEL_CQE; i++) {
+		KUNIT_EXPECT_EQ(test, post_of(cq, &a, 1), ROE_CQ_OK);
+		KUNIT_EXPECT_EQ(test, post_of(cq, &b, 2), ROE_CQ_OK);
+		KUNIT_EXPECT_EQ(test, post_of(cq, &a, 3), ROE_CQ_OK);
+		roe_cq_forget(cq, &a);
+		KUNIT_EXPECT_EQ(test, roe_cq_unpolled(cq), 1);
+		/* with room for as many as ever */
+		for (j = 1; j < KERNEL_CQE; j++)
+			KUNIT_EXPECT_EQ(test, post_of(cq, &a, 2 + j), ROE_CQ_OK);
+		KUNIT_EXPECT_EQ(test, roe_cq_poll(&cq->ib, KERNEL_CQE, wc), KERNEL_CQE);
+		for (j = 0; j < KERNEL_CQE; j++)
+			KUNIT_EXPECT_EQ(test, wc[j].wr_id, 2 + j);
+		KUNIT_EXPECT_PTR_EQ(test, wc[0].qp, &b);
+		KUNIT_EXPECT_EQ(test, post_of(cq, &a, 1), ROE_CQ_OK);
+		roe_cq_forget(cq, &a);
+		KUNIT_EXPECT_EQ(test, roe_cq_arm(&cq->ib, arm), 0);
+		KUNIT_EXPECT_EQ(test, roe_cq_poll(&cq->ib, KERNEL_CQE, wc), 0);
+	}
+	KUNIT_EXPECT_EQ(test, post(&t->user, 7), ROE_CQ_OK);
+	roe_cq_forget(&t->user, NULL);
+	KUNIT_EXPECT_EQ(test, user_poll(&t->user), 7);
+}
+
 /* Who watches may ask until the core has forgotten it. */
 static void cq_destroyed(struct kunit *test)
 {
@@ -459,6 +499,67 @@ static void cq_resize_busy(struct kunit *test)
 	roe_cq_exit(&f->cq);
 }
 
+/* --- a QP forgotten while completions of others come and are polled --- */
+
+static struct ib_qp leaver;
+
+static int poll_others(void *arg)
+{
+	struct flow *f = arg;
+	struct ib_wc wc[16];
+	int n, i;
+
+	while (!kthread_should_stop()) {
+		n = roe_cq_poll(&f->cq.ib, ARRAY_SIZE(wc), wc);
+		for (i = 0; i < n; i++)
+			if (wc[i].qp != &leaver &&
+			    wc[i].wr_id != (u32)atomic_fetch_inc(&f->polled))
+				WRITE_ONCE(f->wrong, true);
+		cond_resched();
+	}
+	return 0;
+}
+
+static u32 count_left(struct roe_cq *cq)
+{
+	u32 i, n = 0;
+
+	spin_lock_irq(&cq->lock);
+	for (i = cq->wc_cons; i != cq->wc_prod; i++)
+		n += cq->wc[i & cq->wc_mask].qp == &leaver;
+	spin_unlock_irq(&cq->lock);
+	return n;
+}
+
+static void cq_forget_busy(struct kunit *test)
+{
+	struct flow *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+	struct task_struct *adder, *poller;
+	unsigned int i, j;
+
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	KUNIT_ASSERT_EQ(test, roe_cq_init_kernel(&f->cq, 4096), 0);
+	adder = kthread_run(add, f, "roe-cq-add");
+	while (!IS_ERR(adder) && atomic_read(&f->added) < FLOW)
+		cond_resched();
+	poller = kthread_run(poll_others, f, "roe-cq-poll");
+	for (i = 0; i < ROUNDS && !IS_ERR(poller); i++) {
+		for (j = 0; j < 1000; j++)
+			if (post_of(&f->cq, &leaver, 0) != ROE_CQ_OK)
+				WRITE_ONCE(f->wrong, true);
+		roe_cq_forget(&f->cq, &leaver);
+		KUNIT_EXPECT_EQ(test, count_left(&f->cq), 0);
+		usleep_range(1000, 3000);
+	}
+	KUNIT_EXPECT_EQ(test, IS_ERR(adder) ? -1 : kthread_stop(adder), 0);
+	KUNIT_EXPECT_EQ(test, IS_ERR(poller) ? -1 : kthread_stop(poller), 0);
+	KUNIT_EXPECT_EQ(test, roe_cq_unpolled(&f->cq),
+			(u32)(atomic_read(&f->added) - atomic_read(&f->polled)));
+	KUNIT_EXPECT_FALSE(test, f->wrong);
+	KUNIT_EXPECT_GT(test, atomic_read(&f->polled), 0);
+	roe_cq_exit(&f->cq);
+}
+
 static void count_event(struct ib_cq *ibcq, void *context)
 {
 	struct cq_test *t = context;
@@ -563,6 +664,8 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_overrun),
 	KUNIT_CASE(cq_user_overrun),
 	KUNIT_CASE(cq_lossy),
+	KUNIT_CASE(cq_forget),
+	KUNIT_CASE(cq_forget_busy),
 	KUNIT_CASE(cq_destroyed),
 	KUNIT_CASE_PARAM(cq_arm, arm_gen_params),
 	KUNIT_CASE(cq_missed_events),

@@ -107,6 +107,12 @@ static bool add_user(struct roe_cq *cq, const struct ib_wc *wc)
 	return true;
 }
 
+/* Completions that a kernel user has not taken yet. */
+static u32 kernel_unpolled(const struct roe_cq *cq)
+{
+	return cq->wc_prod - cq->wc_cons - (cq->wc_hole_end - cq->wc_hole);
+}
+
 static bool add_kernel(struct roe_cq *cq, const struct ib_wc *wc)
 {
 	if (cq->wc_prod - cq->wc_cons > cq->wc_mask)
@@ -283,7 +289,7 @@ u32 roe_cq_unpolled(struct roe_cq *cq)
 	u32 n;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	n = cq->ring ? user_unpolled(cq) : cq->wc_prod - cq->wc_cons;
+	n = cq->ring ? user_unpolled(cq) : kernel_unpolled(cq);
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return n;
 }
@@ -609,7 +615,78 @@ destroy_ring:
 	return err;
 }
 
+/*
+ * Look at some completions behind the hole: it takes in those of @qp from before @end, others
+ * go to its beginning. Where the queue ends it is closed. Between two parts completions come
+ * and are polled, in order: who has polled up to the hole goes on behind it.
+ */
+static bool forget_some(struct roe_cq *cq, const struct ib_qp *qp, u32 end)
+{
+	const struct ib_wc *wc;
+	u32 n;
+
+	lockdep_assert_held(&cq->lock);
+	if ((s32)(cq->wc_cons - cq->wc_hole_end) > 0) {
+		cq->wc_hole = cq->wc_cons;
+		cq->wc_hole_end = cq->wc_cons;
+	}
+	for (n = 0; cq->wc_hole_end != cq->wc_prod && n < ROE_RING_BATCH; n++) {
+		wc = &cq->wc[cq->wc_hole_end & cq->wc_mask];
+		if (wc->qp != qp || (s32)(cq->wc_hole_end - end) >= 0)
+			cq->wc[cq->wc_hole++ & cq->wc_mask] = *wc;
+		cq->wc_hole_end++;
+	}
+	if (cq->wc_hole_end != cq->wc_prod)
+		return true;
+	cq->wc_prod = cq->wc_hole;
+	cq->wc_hole_end = cq->wc_hole;
+	return false;
+}
+
+/**
+ * roe_cq_forget() - drop what a QP has left in a CQ
+ * @cq: of the QP; nothing is done if a process polls it
+ * @qp: adds no more, at least not to what is there now
+ *
+ * Who has polled them already has to know about the end of the QP.
+ *
+ * Context: process, may sleep: there may be millions.
+ */
+void roe_cq_forget(struct roe_cq *cq, const struct ib_qp *qp)
+{
+	bool more;
+	u32 end;
+
+	if (cq->ring)
+		return;
+	mutex_lock(&cq->resize_lock);
+	spin_lock_irq(&cq->lock);
+	cq->wc_hole = cq->wc_cons;
+	cq->wc_hole_end = cq->wc_cons;
+	end = cq->wc_prod;
+	spin_unlock_irq(&cq->lock);
+	do {
+		spin_lock_irq(&cq->lock);
+		more = forget_some(cq, qp, end);
+		spin_unlock_irq(&cq->lock);
+		cond_resched();
+	} while (more);
+	mutex_unlock(&cq->resize_lock);
+}
+
+ROE_EXPORT_FOR_TEST(roe_cq_forget);
+
 /* --- use ------------------------------------------------------------------- */
+
+/* The next one, or NULL. */
+static const struct ib_wc *take(struct roe_cq *cq)
+{
+	if (cq->wc_cons == cq->wc_hole) {
+		cq->wc_cons = cq->wc_hole_end;
+		cq->wc_hole = cq->wc_hole_end;
+	}
+	return cq->wc_cons == cq->wc_prod ? NULL : &cq->wc[cq->wc_cons++ & cq->wc_mask];
+}
 
 /**
  * roe_cq_poll - the poll_cq verb, for kernel users
@@ -623,12 +700,13 @@ destroy_ring:
 int roe_cq_poll(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 {
 	struct roe_cq *cq = roe_cq(ibcq);
+	const struct ib_wc *next;
 	unsigned long flags;
 	int n;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	for (n = 0; n < num && cq->wc_cons != cq->wc_prod; n++)
-		wc[n] = cq->wc[cq->wc_cons++ & cq->wc_mask];
+	for (n = 0; n < num && (next = take(cq)); n++)
+		wc[n] = *next;
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return n;
 }
@@ -652,7 +730,7 @@ int roe_cq_arm(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 	spin_lock_irqsave(&cq->lock, flags);
 	cq->armed |= notify & IB_CQ_SOLICITED_MASK;
 	if (notify & IB_CQ_REPORT_MISSED_EVENTS)
-		missed = cq->ring ? user_unpolled(cq) : cq->wc_prod != cq->wc_cons;
+		missed = cq->ring ? user_unpolled(cq) : kernel_unpolled(cq);
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return missed;
 }

@@ -23,6 +23,7 @@ struct roe_cq {
 	struct roe_ring		*ring;	/* user CQ: struct ib_uverbs_wc elements */
 	struct ib_wc		*wc;	/* kernel CQ: array of wc_mask + 1 */
 	u32			wc_mask, wc_prod, wc_cons;
+	u32			wc_hole, wc_hole_end;	/* roe_cq_forget() is at work: not there */
 	u32			user_prod;	/* completions ever added for the user */
 	u32			user_cons;	/* last plausible consumer of the user */
 	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not */
@@ -31,7 +32,7 @@ struct roe_cq {
 	u16			mod_count;	/* moderation: completions ... */
 	u16			mod_period;	/* ... or us that an event may wait */
 	u32			held;		/* completions that an event waits for */
-	struct mutex		resize_lock;	/* one roe_cq_swap_ring() at a time */
+	struct mutex		resize_lock;	/* one at a time moves completions in parts */
 	struct hrtimer		mod_timer;	/* softirq */
 	struct work_struct	error_work;	/* raises IB_EVENT_CQ_ERR once */
 	struct work_struct	notify_work;	/* calls a kernel user's handler */
@@ -91,7 +92,11 @@ unsigned int roe_cq_post_batch(const struct roe_cq_batch *batch, struct ib_qp *q
 /* Completions nobody has polled yet; takes cq->lock. */
 u32 roe_cq_unpolled(struct roe_cq *cq);
 void roe_cq_notify(struct roe_cq *cq, bool may_call);
-/* What a QP that is destroyed has left in its CQs stays there, as IBTA allows. */
+/*
+ * What a kernel user's QP has left in a CQ when it is destroyed or reset goes, since each
+ * completion points to the QP. That of a process stays there, as IBTA allows.
+ */
+void roe_cq_forget(struct roe_cq *cq, const struct ib_qp *qp);
 
 /* The CQ without a device: what the verbs below and KUnit have in common. */
 int roe_cq_init_kernel(struct roe_cq *cq, u32 entries);

@@ -12,7 +12,8 @@
  *      left it; so tx_busy is clear and no packet of ours is being built.
  *   4. Timer and works are cancelled; they could only be running out of 2. Workers that
  *      bring pages look for a QP by number and id; what none has begun with goes.
- *   5. CQs, PD and the address vector are ours until here, then freed.
+ *   5. What is left in CQs of kernel users goes: it points to the QP.
+ *   6. CQs, PD and the address vector are ours until here, then freed.
  */
 #include <linux/delay.h>
 #include <linux/interrupt.h>
@@ -1164,6 +1165,17 @@ static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_uco
 	return err;
 }
 
+/**
+ * roe_qp_forget_completions() - what a kernel user's QP has left in its CQs goes
+ * @qp: in RESET. Process context, may sleep
+ */
+void roe_qp_forget_completions(struct roe_qp *qp)
+{
+	roe_cq_forget(qp->scq, &qp->ib);
+	if (qp->rcq != qp->scq)
+		roe_cq_forget(qp->rcq, &qp->ib);
+}
+
 static void unpublish_and_free(struct roe_qp *qp)
 {
 	struct roe_ctx ctx roe_uninitialized;
@@ -1181,6 +1193,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 	cancel_work_sync(&qp->work);
 	cancel_work_sync(&qp->event_work);
 	roe_fault_forget_qp(qp);
+	roe_qp_forget_completions(qp);
 	rdma_destroy_ah_attr(&qp->attr.ah_attr);
 	roe_path_destroy(&qp->path);
 	free_queues(qp);

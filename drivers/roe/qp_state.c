@@ -350,8 +350,10 @@ static int modify(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 	}
 	roe_qp_end(qp, &ctx);
 	roe_qp_flushed(qp);
-	if (!err && next == IB_QPS_RESET)
+	if (!err && next == IB_QPS_RESET) {
 		roe_fault_forget_qp(qp);
+		roe_qp_forget_completions(qp);
+	}
 	kfree(rsrc);
 	return err;
 }

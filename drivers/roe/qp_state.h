@@ -17,5 +17,6 @@ void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_qp_init_events(struct roe_qp *qp);
 void roe_qp_settle(struct roe_qp *qp);
 void roe_qp_flushed(struct roe_qp *qp);
+void roe_qp_forget_completions(struct roe_qp *qp);
 
 #endif /* ROE_QP_STATE_H */
