@@ -610,31 +610,51 @@ static void cq_moderation(struct kunit *test)
 
 static void queue_poll(struct ib_cq *ibcq, void *context)
 {
+	msleep(50);
 	schedule_work(&ibcq->work);
 }
 
-static void poll_slowly(struct work_struct *work)
+static void count_poll(struct work_struct *work)
 {
-	msleep(50);
+	struct roe_cq *cq = container_of(work, struct roe_cq, ib.work);
+	struct cq_test *t = cq->ib.cq_context;
+
+	atomic_inc(&t->notified);
 }
 
-/* A handler that runs late has the core's worker poll a CQ that is going away. */
+/* A handler that is called late has the core's worker poll the CQ: not once that is stopped. */
 static void cq_poll_late(struct kunit *test)
 {
-	struct roe_cq *cq = kunit_kzalloc(test, sizeof(*cq), GFP_KERNEL);
+	struct cq_test *t = test->priv;
+	struct roe_cq *cq = &t->kernel;
+	int polls;
 
-	KUNIT_ASSERT_NOT_NULL(test, cq);
-	KUNIT_ASSERT_EQ(test, roe_cq_init_kernel(cq, KERNEL_CQE), 0);
-	cq->ib.poll_ctx = IB_POLL_WORKQUEUE;
 	cq->ib.comp_handler = queue_poll;
-	INIT_WORK(&cq->ib.work, poll_slowly);
+	INIT_WORK(&cq->ib.work, count_poll);
 	roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
 	KUNIT_EXPECT_EQ(test, post(cq, 1), ROE_CQ_NOTIFY);
+	roe_cq_notify(cq, false);
+	/* the last QP is destroyed; ib_free_cq() */
+	roe_cq_settle(cq);
 	cancel_work_sync(&cq->ib.work);
-	roe_cq_notify(cq, true);
-	roe_cq_exit(cq);
-	KUNIT_EXPECT_EQ(test, work_busy(&cq->ib.work), 0);
-	flush_work(&cq->ib.work);
+	polls = atomic_read(&t->notified);
+	msleep(100);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->notified), polls);
+}
+
+/* The same at the end of a period. */
+static void cq_period_late(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct roe_cq *cq = &t->kernel;
+
+	cq->ib.comp_handler = count_event;
+	roe_cq_moderate(&cq->ib, 3, 60000);
+	roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	KUNIT_EXPECT_EQ(test, post(cq, 1), ROE_CQ_OK);
+	roe_cq_settle(cq);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->notified), 1);
+	KUNIT_EXPECT_FALSE(test, hrtimer_active(&cq->mod_timer));
 }
 
 /* No more than query_device says, and one that failed takes no place. */
@@ -671,6 +691,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_missed_events),
 	KUNIT_CASE(cq_moderation),
 	KUNIT_CASE(cq_poll_late),
+	KUNIT_CASE(cq_period_late),
 	KUNIT_CASE(cq_consumer_ahead),
 	KUNIT_CASE(cq_user_translate),
 	KUNIT_CASE(cq_batch),

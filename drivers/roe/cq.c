@@ -357,6 +357,32 @@ static enum hrtimer_restart end_period(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/**
+ * roe_cq_settle() - call the handler of a kernel user that is still owed to a QP
+ * @cq: of the QP; nothing is done if a process polls it
+ *
+ * ib_free_cq() stops the polling, and frees what belongs to that, before it tells us. A
+ * handler that is called after that, by the worker or at the end of a period, would begin it
+ * again; so none is owed any more once the last QP has gone.
+ *
+ * Context: process, may sleep: waits for a handler that is running, not for the worker.
+ */
+void roe_cq_settle(struct roe_cq *cq)
+{
+	if (cq->ring)
+		return;
+	if (hrtimer_cancel(&cq->mod_timer)) {
+		/* as a softirq would */
+		local_bh_disable();
+		end_period(&cq->mod_timer);
+		local_bh_enable();
+	}
+	if (cancel_work_sync(&cq->notify_work))
+		call_handler(cq);
+}
+
+ROE_EXPORT_FOR_TEST(roe_cq_settle);
+
 /* --- life ------------------------------------------------------------------ */
 
 static void init_common(struct roe_cq *cq)
@@ -431,13 +457,6 @@ void roe_cq_exit(struct roe_cq *cq)
 	hrtimer_cancel(&cq->mod_timer);
 	cancel_work_sync(&cq->error_work);
 	cancel_work_sync(&cq->notify_work);
-	/*
-	 * ib_free_cq() has waited for this one before it called us, but a handler that ran
-	 * since then, late or at the end of a period, has queued it again. Polling in
-	 * softirqs is disabled for good by then.
-	 */
-	if (cq->ib.poll_ctx == IB_POLL_WORKQUEUE || cq->ib.poll_ctx == IB_POLL_UNBOUND_WORKQUEUE)
-		cancel_work_sync(&cq->ib.work);
 	/* "rdma resource" of an older core shows it until destroy_cq has returned */
 	spin_lock_irqsave(&cq->lock, flags);
 	cq->ring = NULL;

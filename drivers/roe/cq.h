@@ -97,6 +97,7 @@ void roe_cq_notify(struct roe_cq *cq, bool may_call);
  * completion points to the QP. That of a process stays there, as IBTA allows.
  */
 void roe_cq_forget(struct roe_cq *cq, const struct ib_qp *qp);
+void roe_cq_settle(struct roe_cq *cq);
 
 /* The CQ without a device: what the verbs below and KUnit have in common. */
 int roe_cq_init_kernel(struct roe_cq *cq, u32 entries);

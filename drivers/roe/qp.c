@@ -12,7 +12,8 @@
  *      left it; so tx_busy is clear and no packet of ours is being built.
  *   4. Timer and works are cancelled; they could only be running out of 2. Workers that
  *      bring pages look for a QP by number and id; what none has begun with goes.
- *   5. What is left in CQs of kernel users goes: it points to the QP.
+ *   5. What is left in CQs of kernel users goes: it points to the QP. Handlers that are
+ *      still to be called are called: the last QP has gone when a CQ goes.
  *   6. CQs, PD and the address vector are ours until here, then freed.
  */
 #include <linux/delay.h>
@@ -1176,6 +1177,14 @@ void roe_qp_forget_completions(struct roe_qp *qp)
 		roe_cq_forget(qp->rcq, &qp->ib);
 }
 
+/* Who frees a CQ next must not meet its handler. */
+static void settle_cqs(struct roe_qp *qp)
+{
+	roe_cq_settle(qp->scq);
+	if (qp->rcq != qp->scq)
+		roe_cq_settle(qp->rcq);
+}
+
 static void unpublish_and_free(struct roe_qp *qp)
 {
 	struct roe_ctx ctx roe_uninitialized;
@@ -1194,6 +1203,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 	cancel_work_sync(&qp->event_work);
 	roe_fault_forget_qp(qp);
 	roe_qp_forget_completions(qp);
+	settle_cqs(qp);
 	rdma_destroy_ah_attr(&qp->attr.ah_attr);
 	roe_path_destroy(&qp->path);
 	free_queues(qp);
