@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Regions of dma-buf memory. Our accesses are those of the CPU, so a region is
- * a kernel mapping of the buffer, not an attachment of a device: the exporter
- * pins what it has mapped and may keep it anywhere that the CPU can reach.
+ * Regions of dma-buf memory. Our accesses are those of the CPU, so a region is a
+ * kernel mapping of the buffer, which may be anywhere that the CPU can reach. That
+ * mapping alone keeps no memory where it is: what is behind TTM's (radeon, nouveau,
+ * vmwgfx) goes when the buffer is evicted. An attachment of a device does, so there
+ * is one for as long as the mapping, though nothing is mapped for DMA: an exporter
+ * without ops->pin has to pin then what it would move.
+ *
+ * One with ops->pin (amdgpu, xe) pins for importers that map, and moves the buffer of
+ * those that do not, so it is refused; its mapping would not help either, for that of
+ * xe does not exist, which dma_buf_vmap() takes for a bug.
  */
 #include <linux/dma-buf.h>
 #include <linux/fs.h>
@@ -42,33 +49,55 @@ static int map(struct dma_buf *dmabuf, struct iosys_map *iomap)
 
 /**
  * roe_dmabuf_put - let go of the memory of a region
- * @dmabuf: mapped by roe_mr_reg_dmabuf()
- * @vaddr: its kernel address
+ * @mr: has it from roe_dmabuf_get(); nobody has access
  *
  * Context: process, may sleep.
  */
-void roe_dmabuf_put(struct dma_buf *dmabuf, void *vaddr)
+void roe_dmabuf_put(struct roe_mr *mr)
 {
-	struct iosys_map iomap = IOSYS_MAP_INIT_VADDR(vaddr);
+	struct iosys_map iomap = IOSYS_MAP_INIT_VADDR(mr->vaddr);
+	struct dma_buf *dmabuf = mr->attachment->dmabuf;
 
 	dma_buf_vunmap_unlocked(dmabuf, &iomap);
 	dma_buf_end_cpu_access(dmabuf, DMA_BIDIRECTIONAL);
+	dma_buf_detach(dmabuf, mr->attachment);
 	dma_buf_put(dmabuf);
 }
 
-static int attach(struct roe_mr *mr, struct dma_buf *dmabuf, u64 offset)
+ROE_EXPORT_FOR_TEST(roe_dmabuf_put);
+
+/**
+ * roe_dmabuf_get - give a region its memory
+ * @mr: room for one extent; its device and length are set
+ * @dmabuf: the buffer
+ * @offset: first byte in it; the region ends in it
+ *
+ * Context: process, may sleep.
+ * Return: 0 or negative errno, -EOPNOTSUPP if the CPU cannot use the memory, or it may move.
+ */
+int roe_dmabuf_get(struct roe_mr *mr, struct dma_buf *dmabuf, u64 offset)
 {
+	struct dma_buf_attachment *attachment;
 	struct iosys_map iomap;
 	int err;
 
+	if (dma_buf_is_dynamic(dmabuf))
+		return -EOPNOTSUPP;
+	attachment = dma_buf_attach(dmabuf, &mr->ib.device->dev);
+	if (IS_ERR(attachment))
+		return PTR_ERR(attachment);
 	err = map(dmabuf, &iomap);
-	if (err)
+	if (err) {
+		dma_buf_detach(dmabuf, attachment);
 		return err;
+	}
 	get_dma_buf(dmabuf);
-	mr->dmabuf = dmabuf;
+	mr->attachment = attachment;
 	mr->vaddr = iomap.vaddr;
 	return roe_memory_add(&mr->mem, iomap.vaddr + offset, mr->length);
 }
+
+ROE_EXPORT_FOR_TEST(roe_dmabuf_get);
 
 static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, u64 offset, u64 length,
 			 u64 iova, int access)
@@ -90,7 +119,7 @@ static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, u64 offset, u
 	mr->length = length;
 	mr->ib.iova = iova;
 	mr->ib.length = length;
-	err = attach(mr, dmabuf, offset);
+	err = roe_dmabuf_get(mr, dmabuf, offset);
 	if (err) {
 		roe_mr_free(mr);
 		return ERR_PTR(err);
@@ -107,7 +136,7 @@ static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, u64 offset, u
  * @fd: of the buffer
  * @access: IB_ACCESS_*
  *
- * Return: the MR or an ERR_PTR(): -EOPNOTSUPP if the CPU cannot use the memory.
+ * Return: the MR or an ERR_PTR(): -EOPNOTSUPP if the CPU cannot use the memory, or it may move.
  */
 struct ib_mr *roe_mr_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 				int access)

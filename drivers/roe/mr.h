@@ -128,7 +128,7 @@ struct roe_mr {
 	u64			next_base;
 	bool			mapped;		/* next is newer than mem */
 	struct ib_umem		*umem;
-	struct dma_buf		*dmabuf;	/* instead of umem; mapped at vaddr */
+	struct dma_buf_attachment *attachment;	/* instead of umem; mapped at vaddr */
 	void			*vaddr;
 	struct roe_odp		*odp;		/* instead of extents; base is an address */
 	spinlock_t		lock;	/* revocable types: one change at a time */
@@ -241,7 +241,8 @@ int roe_mr_dereg(struct ib_mr *ibmr, struct ib_udata *udata);
 /* dmabuf_mr.c: regions of dma-buf memory */
 struct ib_mr *roe_mr_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 				int access);
-void roe_dmabuf_put(struct dma_buf *dmabuf, void *vaddr);
+int roe_dmabuf_get(struct roe_mr *mr, struct dma_buf *dmabuf, u64 offset);
+void roe_dmabuf_put(struct roe_mr *mr);
 
 /* fast_mr.c: registration by work request */
 struct ib_mr *roe_mr_alloc_fast(struct ib_pd *pd, enum ib_mr_type type, u32 max_sg);

@@ -69,8 +69,8 @@ void roe_mr_free(struct roe_mr *mr)
 {
 	if (mr->odp)
 		roe_odp_detach(mr);
-	if (mr->dmabuf)
-		roe_dmabuf_put(mr->dmabuf, mr->vaddr);
+	if (mr->attachment)
+		roe_dmabuf_put(mr);
 	ib_umem_release(mr->umem);
 	kvfree(mr->mem.ext);
 	kvfree(mr->next.ext);
@@ -284,7 +284,7 @@ struct ib_mr *roe_mr_rereg_user(struct ib_mr *ibmr, int flags, u64 start, u64 le
 	struct roe_mr *mr = roe_mr(ibmr);
 	struct roe_mr *next;
 
-	if ((mr->type != ROE_MR_USER && mr->type != ROE_MR_ODP) || mr->dmabuf)
+	if ((mr->type != ROE_MR_USER && mr->type != ROE_MR_ODP) || mr->attachment)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_PD))
 		pd = mr->ib.pd;
