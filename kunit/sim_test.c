@@ -1798,6 +1798,47 @@ static unsigned int take_all(struct sim *sim, struct sim_pkt **pkts, unsigned in
 	return n;
 }
 
+/*
+ * Responses are on their way through the network, behind them an ACK is to leave that waits
+ * for the answer of the process; which goes directly now: the ACK does not go along.
+ */
+static void error_echo_ways(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct sim_pkt *pkts[2];
+	const char *wrong;
+	unsigned int i;
+
+	qp->attr.retry_cnt = 0;
+	qp->req.retry_cnt = 0;
+	sim->side[1].qp->resp.echo.need = 0;
+	sim_recv(sim, 0, 10);
+	sim_post(sim, 0, IB_WR_RDMA_READ, 10, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 10, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 2), 2);
+	for (i = 0; i < 2; i++) {
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+	}
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_NE(test, sim->side[1].qp->resp.echo.until, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[1], 1);
+	sim->direct = 100;
+	sim_post(sim, 1, IB_WR_SEND, 10, SIG);
+	sim_emit(sim, 1);
+	KUNIT_EXPECT_EQ(test, (int)status_of(&sim->side[0].rcq), (int)IB_WC_SUCCESS);
+	KUNIT_EXPECT_EQ(test, sim->sent[1], 2);
+	KUNIT_EXPECT_FALSE(test, sim->side[1].idle);
+	sim_emit(sim, 1);
+	KUNIT_EXPECT_EQ(test, sim->sent[1], 3);
+	sim->side[0].nrwant = 0;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	wrong = sim_check(sim);
+	KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+}
+
 /* A gap closes, but for the last of those kept there is no receive WQE: the rest is told. */
 static void error_early_not_ready(struct kunit *test)
 {
@@ -2699,6 +2740,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_no_memory_response),
 	KUNIT_CASE(error_read_refused),
 	KUNIT_CASE(error_dup_ends_wait),
+	KUNIT_CASE(error_echo_ways),
 	KUNIT_CASE(error_early_not_ready),
 	KUNIT_CASE(error_overrun_other),
 	KUNIT_CASE(error_crowded),

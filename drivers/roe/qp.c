@@ -141,6 +141,17 @@ static unsigned int emit_requests(struct roe_qp *qp, struct roe_ctx *ctx, struct
 	return txb->n - n;
 }
 
+/*
+ * The ACK that waited for the requests in this burst. It may not go with them if they have
+ * changed to another way: there it could overtake the responses before it.
+ */
+static bool emit_late_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	if (qp->resp.direct != txb->direct)
+		return roe_resp_owes(&qp->resp);
+	return roe_responder_emit(qp, ctx, txb);
+}
+
 static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
 	bool more = false, waits = qp->resp.echo.until;
@@ -164,7 +175,7 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 		return more;
 	roe_echo_answer(qp, ctx, requests);
 	if (waits)
-		more |= roe_responder_emit(qp, ctx, txb);
+		more |= emit_late_ack(qp, ctx, txb);
 	return more;
 }
 
