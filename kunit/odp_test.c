@@ -423,6 +423,42 @@ static void odp_starved_error(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
 }
 
+/* A page of a READ does not come: requests, which go another way, do not wait for it. */
+static void odp_other_way(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct sim_side *side = &sim->side[0];
+	struct ib_sge sge = { (uintptr_t)side->src, 10, 0 };
+	const struct ib_send_wr wr = {
+		.opcode = IB_WR_SEND, .send_flags = IB_SEND_INLINE, .sg_list = &sge, .num_sge = 1,
+	};
+	struct sim_pkt *pkt;
+
+	sim_reset(sim, 5, 6);
+	set_pinned(&sim->side[1], true);
+	page_out(side);
+	sim_post(sim, 1, IB_WR_RDMA_READ, 600, SIG);
+	sim_emit(sim, 1);
+	pkt = sim_take(sim);
+	KUNIT_ASSERT_NOT_NULL(test, pkt);
+	sim_receive(sim, 0, &pkt->rx);
+	sim_put(sim, pkt);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_TRUE(test, side->qp->resp.fault.waiting);
+	sim->direct = 100;
+	sim_recv(sim, 1, 10);
+	sim_post_raw(sim, 0, &wr);
+	do
+		sim_emit(sim, 0);
+	while (!side->idle);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 1);
+	KUNIT_EXPECT_EQ(test, (int)status_of(&sim->side[1].rcq), (int)IB_WC_SUCCESS);
+	KUNIT_EXPECT_TRUE(test, side->qp->resp.fault.waiting);
+	KUNIT_EXPECT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, (int)status_of(&sim->side[1].scq), (int)IB_WC_SUCCESS);
+	set_pinned(&sim->side[1], false);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(odp_table),
 	KUNIT_CASE(odp_random),
@@ -431,6 +467,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(odp_never),
 	KUNIT_CASE(odp_starved),
 	KUNIT_CASE(odp_starved_error),
+	KUNIT_CASE(odp_other_way),
 	{}
 };
 

@@ -560,33 +560,39 @@ static void take_burst(struct sim *sim, unsigned int i)
 	roe_txb_reset(sim->txb);
 }
 
-bool sim_emit(struct sim *sim, unsigned int i)
+bool sim_round(struct sim *sim, unsigned int i, bool *again)
 {
 	struct roe_ctx ctx;
-	bool any = false;
-	bool more, again;
+	bool any, more;
 
-	do {
-		begin(sim, i, &ctx);
-		sim->txb->direct = roe_direct_way(sim->side[i].qp, &ctx,
-						  happens(sim, sim->direct));
-		sim->txb->later = !sim->alone;
-		sim->txb->fresh = roe_requester_at_una(sim->side[i].qp);
-		sim->side[i].qp->lent = true;
-		more = roe_qp_emit(sim->side[i].qp, &ctx, sim->txb);
-		end(sim, i, &ctx);
-		any |= sim->txb->n;
-		again = more && (sim->txb->n == ROE_TXB_PKTS || ctx.answers_only);
-		if (sim->txb->direct)
-			hand_over(sim, i);
-		else
-			take_burst(sim, i);
-		begin(sim, i, &ctx);
-		roe_complete_returned(sim->side[i].qp, &ctx);
-		end(sim, i, &ctx);
-	} while (again);
+	begin(sim, i, &ctx);
+	sim->txb->direct = roe_direct_way(sim->side[i].qp, &ctx, happens(sim, sim->direct));
+	sim->txb->later = !sim->alone;
+	sim->txb->fresh = roe_requester_at_una(sim->side[i].qp);
+	sim->side[i].qp->lent = true;
+	more = roe_qp_emit(sim->side[i].qp, &ctx, sim->txb);
+	end(sim, i, &ctx);
+	any = sim->txb->n;
+	*again = more && (sim->txb->n == ROE_TXB_PKTS || ctx.answers_only || ctx.requests_only);
+	if (sim->txb->direct)
+		hand_over(sim, i);
+	else
+		take_burst(sim, i);
+	begin(sim, i, &ctx);
+	roe_complete_returned(sim->side[i].qp, &ctx);
+	end(sim, i, &ctx);
 	/* as in the driver: it would not come back by itself */
 	sim->side[i].idle = !more;
+	return any;
+}
+
+bool sim_emit(struct sim *sim, unsigned int i)
+{
+	bool any = false, again;
+
+	do
+		any |= sim_round(sim, i, &again);
+	while (again);
 	return any;
 }
 

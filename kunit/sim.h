@@ -126,6 +126,8 @@ bool sim_deepen(struct sim *sim, unsigned int i, u32 wrs);
 /* Without a model of the outcome. */
 struct roe_swqe *sim_post_raw(struct sim *sim, unsigned int i, const struct ib_send_wr *wr);
 
+/* One burst of side @i; @again: the next one is due at once. Whether anything was in it. */
+bool sim_round(struct sim *sim, unsigned int i, bool *again);
 bool sim_emit(struct sim *sim, unsigned int i);
 void sim_receive(struct sim *sim, unsigned int i, const struct roe_rx_pkt *rx);
 void sim_timer(struct sim *sim, unsigned int i);

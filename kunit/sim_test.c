@@ -1910,6 +1910,56 @@ static void error_crowded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, before, SIM_REGION / SIM_MTU);
 }
 
+/* Bursts of side @i until its SEND has come; 0: it does not as long as the QP has more. */
+static unsigned int rounds_until_sent(struct sim *sim, unsigned int i)
+{
+	unsigned int n = 0;
+	bool again;
+
+	do {
+		sim_round(sim, i, &again);
+		n++;
+	} while (!roe_cq_unpolled(&sim->side[1 - i].rcq) && !sim->side[i].idle);
+	return roe_cq_unpolled(&sim->side[1 - i].rcq) ? n : 0;
+}
+
+/* The same where they do not go the way of the responses; nor until those may go on. */
+static void error_crowded_ways(struct kunit *test)
+{
+	struct roe_resp *resp;
+	unsigned int i, n;
+	struct roe_pkt p;
+
+	for (i = 0; i < 2; i++) {
+		struct sim *sim = fresh(test);
+		struct roe_rx_pkt rx = { .p = a_read(sim, 0, 1000 * SIM_MTU) };
+
+		resp = &sim->side[1].qp->resp;
+		sim_receive(sim, 1, &rx);
+		resp->refused_until = i ? sim->now + NSEC_PER_MSEC : 0;
+		sim_recv(sim, 0, 10);
+		sim_post(sim, 1, IB_WR_SEND, 10, SIG);
+		sim->direct = 100;
+		n = rounds_until_sent(sim, 1);
+		KUNIT_EXPECT_GE_MSG(test, n, 1, "row %u", i);
+		KUNIT_EXPECT_LE_MSG(test, n, 2, "row %u", i);
+		KUNIT_EXPECT_FALSE(test, resp->direct);
+		sim_emit(sim, 1);
+		if (i) {
+			/* and that is all there is to do until then */
+			KUNIT_EXPECT_TRUE(test, sim->side[1].idle);
+			KUNIT_EXPECT_TRUE(test, list_empty(&sim->wire));
+			sim->now = roe_timer_next(sim->side[1].qp);
+			sim_timer(sim, 1);
+		}
+		while (!sim->side[1].idle)
+			sim_emit(sim, 1);
+		for (n = 0; next_pkt(sim, 0, &p); n++)
+			;
+		KUNIT_EXPECT_EQ_MSG(test, n, 1000, "row %u", i);
+	}
+}
+
 /* Responses swapped in pairs: the rest of the READ comes again once, not for each pair. */
 static void error_swapped(struct kunit *test)
 {
@@ -2744,6 +2794,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_early_not_ready),
 	KUNIT_CASE(error_overrun_other),
 	KUNIT_CASE(error_crowded),
+	KUNIT_CASE(error_crowded_ways),
 	KUNIT_CASE(error_swapped),
 	KUNIT_CASE(error_late_first),
 	KUNIT_CASE(error_late_clock),

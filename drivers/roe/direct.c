@@ -92,8 +92,10 @@ static struct roe_qp *find(struct roe_qp *qp)
 /**
  * roe_direct_way() - does this round go directly?
  * @qp: about to send, qp->lock held
- * @ctx: answers_only is set if only the answers take this way
+ * @ctx: answers_only or requests_only is set if only those take this way
  * @possible: there is a peer on this device
+ *
+ * Where they take different ways they take turns: an answer may be long, or wait.
  *
  * Return: true for the direct way, false for the network.
  */
@@ -101,6 +103,7 @@ bool roe_direct_way(struct roe_qp *qp, struct roe_ctx *ctx, bool possible)
 {
 	struct roe_resp *resp = &qp->resp;
 	struct roe_req *req = &qp->req;
+	bool differ;
 
 	if (!possible) {
 		req->direct = false;
@@ -108,7 +111,9 @@ bool roe_direct_way(struct roe_qp *qp, struct roe_ctx *ctx, bool possible)
 	} else if (!req->direct) {
 		req->direct = roe_requester_at_una(qp);
 	}
-	ctx->answers_only = roe_resp_owes(resp) && resp->direct != req->direct;
+	differ = roe_resp_owes(resp) && resp->direct != req->direct;
+	ctx->answers_only = differ && !qp->crowded;
+	ctx->requests_only = differ && qp->crowded;
 	return ctx->answers_only ? resp->direct : req->direct;
 }
 
@@ -117,7 +122,7 @@ ROE_EXPORT_FOR_TEST(roe_direct_way);
 /**
  * roe_direct_peer() - to whom this round goes directly
  * @qp: about to send, qp->lock held
- * @ctx: answers_only is set if only the answers take this way
+ * @ctx: answers_only or requests_only is set if only those take this way
  *
  * Softirqs disabled, RCU read-side section, in which the result is valid.
  *

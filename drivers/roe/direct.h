@@ -13,8 +13,9 @@ bool roe_direct_way(struct roe_qp *qp, struct roe_ctx *ctx, bool possible);
 
 /*
  * qp->lock held, softirqs disabled, RCU read-side section. Peer: to whom this
- * round goes directly, NULL for the network; may set ctx->answers_only. Send:
- * one burst to it; drops the lock meanwhile. Returns whether more is to be sent.
+ * round goes directly, NULL for the network; may set ctx->answers_only or
+ * requests_only. Send: one burst to it; drops the lock meanwhile. Returns whether
+ * more is to be sent.
  */
 struct roe_qp *roe_direct_peer(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_direct_send(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_qp *peer);

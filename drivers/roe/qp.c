@@ -131,6 +131,12 @@ struct roe_qp *roe_qp_lookup(u32 qpn)
 
 /* --- one run --- */
 
+static bool has_requests(const struct roe_qp *qp)
+{
+	/* pairs with the release in post_one() */
+	return qp->sq.next != smp_load_acquire(&qp->sq.prod);
+}
+
 /* Returns how many; @more: there are more. */
 static unsigned int emit_requests(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb,
 				  bool *more)
@@ -165,16 +171,20 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	/* responses have their order, and requests; neither has to wait for the other */
 	if (qp->crowded && !ctx->answers_only)
 		requests = emit_requests(qp, ctx, txb, &more);
-	more |= roe_responder_emit(qp, ctx, txb);
-	/* the requests come next, when the worker has brought what the answers wait for */
-	if (ctx->answers_only)
-		return !qp->resp.stalled;
+	if (!ctx->requests_only)
+		more |= roe_responder_emit(qp, ctx, txb);
+	/* the requests come next, also where the answers wait: for a page, or for their time */
+	if (ctx->answers_only) {
+		qp->crowded = has_requests(qp);
+		return qp->crowded || !qp->resp.stalled;
+	}
 	qp->crowded = !qp->crowded && !roe_txb_room(txb);
 	requests += emit_requests(qp, ctx, txb, &more);
-	if (!requests)
-		return more;
-	roe_echo_answer(qp, ctx, requests);
-	if (waits)
+	if (requests)
+		roe_echo_answer(qp, ctx, requests);
+	if (ctx->requests_only)
+		return more || (roe_resp_owes(&qp->resp) && !qp->resp.stalled);
+	if (requests && waits)
 		more |= emit_late_ack(qp, ctx, txb);
 	return more;
 }
@@ -393,10 +403,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 /* Something to send, as far as that is known without trying. */
 static bool has_work(const struct roe_qp *qp)
 {
-	/* pairs with the release in post_one() */
-	u32 prod = smp_load_acquire(&qp->sq.prod);
-
-	return roe_resp_owes(&qp->resp) || qp->resp.cnp_due || qp->sq.next != prod;
+	return roe_resp_owes(&qp->resp) || qp->resp.cnp_due || has_requests(qp);
 }
 
 /* The backlog of a CPU that went away was moved to another one, in order. */
@@ -621,6 +628,7 @@ static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
 	ctx->direct = false;
 	ctx->fresh = false;
 	ctx->answers_only = false;
+	ctx->requests_only = false;
 	ctx->hold = false;
 	ctx->may_call = false;
 	ctx->collect = false;

@@ -342,7 +342,7 @@ struct roe_qp {
 	enum ib_qp_state	state;		/* READ_ONCE outside the lock */
 	bool			tx_busy;	/* one context sends, the lock dropped meanwhile; */
 	bool			tx_again;	/* ... others leave this, and it goes on */
-	bool			crowded;	/* responses filled a burst: requests go first */
+	bool			crowded;	/* responses had their turn: requests go first */
 	bool			stopping;	/* RESET or ERR waits for the end of a burst */
 	bool			lent;		/* what the SQ sends is still read: no WQE fails */
 	bool			comm_est;	/* first packet in RTR was reported */
@@ -404,7 +404,8 @@ struct roe_ctx {
 	u64	now;		/* ns, monotonic */
 	bool	direct;		/* what is received comes from a QP of this device */
 	bool	fresh;		/* ... which waits for no answer to anything older */
-	bool	answers_only;	/* requests of this QP take another way than its answers */
+	bool	answers_only;	/* requests of this QP take another way than its answers ... */
+	bool	requests_only;	/* ... and have their turn */
 	bool	hold;		/* what is in the SQ waits for company (hold.c) */
 	bool	may_call;	/* nobody above us holds a lock: handlers may be called */
 	bool	collect;	/* completions are posted together, when all is received */
