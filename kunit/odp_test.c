@@ -459,6 +459,97 @@ static void odp_other_way(struct kunit *test)
 	set_pinned(&sim->side[1], false);
 }
 
+/* One access that finds its page missing, on the first row of @op. */
+static void expect_asked(struct sim *sim, const struct roe_fault *fault, u8 op, unsigned int row)
+{
+	sim_recv(sim, 1, 600);
+	sim_post(sim, 0, op, 600, SIG);
+	run_without_pages(sim, sim->now);
+	KUNIT_EXPECT_TRUE_MSG(sim->test, fault->waiting, "row %u", row);
+}
+
+static void expect_success(struct sim *sim, unsigned int row)
+{
+	KUNIT_EXPECT_TRUE_MSG(sim->test, sim_run(sim), "row %u", row);
+	KUNIT_EXPECT_EQ_MSG(sim->test, (int)status_of(&sim->side[0].scq), (int)IB_WC_SUCCESS,
+			    "row %u", row);
+}
+
+/* A page that could not be had is used, for somebody else brought it: it may be asked for. */
+static void odp_brought_by_others(struct kunit *test)
+{
+	static const struct {
+		u8 op;
+		bool local;	/* the page of the requester */
+	} rows[] = {
+		{ IB_WR_SEND, true },
+		{ IB_WR_RDMA_WRITE, true },
+		{ IB_WR_RDMA_READ, true },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, true },
+		{ IB_WR_SEND, false },
+		{ IB_WR_RDMA_WRITE, false },
+		{ IB_WR_RDMA_READ, false },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, false },
+	};
+	struct sim *sim = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim_side *paged = &sim->side[!rows[i].local];
+		struct roe_fault *fault = rows[i].local ? &paged->qp->req.fault :
+							  &paged->qp->resp.fault;
+		struct roe_ctx ctx;
+
+		sim_reset(sim, 5, 6);
+		/* all messages in one page */
+		sim->slot = 1000;
+		set_pinned(&sim->side[rows[i].local], true);
+		page_out(paged);
+		expect_asked(sim, fault, rows[i].op, i);
+		set(&paged->odp, fault->page, page_of((void *)(fault->page << PAGE_SHIFT)), true);
+		ctx = (struct roe_ctx){ .now = sim->now };
+		roe_fault_done(paged->qp, &ctx, fault, -EFAULT);
+		expect_success(sim, i);
+		page_out(paged);
+		expect_asked(sim, fault, rows[i].op, i);
+		expect_success(sim, i);
+		set_pinned(&sim->side[rows[i].local], false);
+	}
+}
+
+/* A page that could not be had, but the peer comes back for it much later: asked for anew. */
+static void odp_refused_long_ago(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_ctx ctx;
+	struct sim_pkt *pkt;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		sim_reset(sim, 5, 6);
+		set_pinned(&sim->side[0], true);
+		page_out(&sim->side[1]);
+		sim_post(sim, 0, IB_WR_RDMA_WRITE, 10, SIG);
+		sim_emit(sim, 0);
+		pkt = sim_take(sim);
+		KUNIT_ASSERT_NOT_NULL(test, pkt);
+		sim_receive(sim, 1, &pkt->rx);
+		sim_emit(sim, 1);
+		KUNIT_ASSERT_TRUE(test, qp->resp.fault.waiting);
+		ctx = (struct roe_ctx){ .now = sim->now };
+		roe_fault_done(qp, &ctx, &qp->resp.fault, -EFAULT);
+		/* after the longest RNR NAK of a page; much later */
+		sim->now += i ? 2 * NSEC_PER_SEC : roe_timer_rnr_ns(28);
+		sim_receive(sim, 1, &pkt->rx);
+		sim_put(sim, pkt);
+		sim_emit(sim, 1);
+		KUNIT_EXPECT_EQ(test, qp->state, i ? IB_QPS_RTS : IB_QPS_ERR);
+		KUNIT_EXPECT_EQ(test, qp->resp.fault.waiting, i);
+		set_pinned(&sim->side[0], false);
+	}
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(odp_table),
 	KUNIT_CASE(odp_random),
@@ -468,6 +559,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(odp_starved),
 	KUNIT_CASE(odp_starved_error),
 	KUNIT_CASE(odp_other_way),
+	KUNIT_CASE(odp_brought_by_others),
+	KUNIT_CASE(odp_refused_long_ago),
 	{}
 };
 

@@ -39,6 +39,13 @@ static struct workqueue_struct *verb_wq;	/* what a verb waits for */
 #define SLOW_EACH	16
 
 /*
+ * So long a page that could not be had is not asked for again. The step that needed it is
+ * repeated at once, by a peer after an RNR NAK of 164 ms at most; but the peer may have given
+ * up, UC and UD repeat nothing, and meanwhile the process may have put memory there.
+ */
+#define FAILED_NS	NSEC_PER_SEC
+
+/*
  * Whose pages do not come at once, or are asked for ahead; as long as there is a work in
  * that queue. Holds the module.
  */
@@ -155,6 +162,7 @@ void roe_fault_done(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *fa
 	} else {
 		fault->shorts = 0;
 		fault->failed = err;
+		fault->failed_until = ctx->now + FAILED_NS;
 	}
 	stop_waiting(qp, fault);
 }
@@ -470,13 +478,8 @@ void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *m
 	end = addr + len;
 	addr = min(roe_odp_missing(odp, addr, len, write), end - 1);
 	page = addr >> PAGE_SHIFT;
-	if (fault->failed && fault->odp == odp->id && fault->page == page &&
-	    fault->write == write) {
-		fault->failed = false;
-		fault->missed = false;
-		return;
-	}
-	fault->failed = false;
+	fault->failed = fault->failed && fault->odp == odp->id && fault->page == page &&
+			fault->write == write;
 	fault->write = write;
 	fault->odp = odp->id;
 	fault->page = page;
@@ -484,6 +487,26 @@ void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *m
 	fault->wanted = odp;
 	fault->addr = addr;
 	fault->len = end - addr;
+}
+
+/**
+ * roe_fault_found - is the page there by now that could not be had?
+ * @fault: an engine that remembers one
+ * @mr: held; any
+ * @va: first byte that was accessed
+ * @len: bytes
+ * @write: they were written to
+ *
+ * Somebody else has brought it. If it goes again that is news.
+ */
+void roe_fault_found(struct roe_fault *fault, const struct roe_mr *mr, u64 va, u64 len,
+		     bool write)
+{
+	u64 addr = va - mr->iova + mr->base;
+
+	if (mr->odp && mr->odp->id == fault->odp && (write || !fault->write) &&
+	    fault->page >= addr >> PAGE_SHIFT && fault->page <= (addr + len - 1) >> PAGE_SHIFT)
+		fault->failed = false;
 }
 
 /**
@@ -499,11 +522,15 @@ bool roe_fault_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *
 {
 	struct roe_odp *odp = fault->wanted;
 	bool missed = fault->missed;
+	bool failed = fault->failed;
 
 	fault->missed = false;
 	fault->wanted = NULL;
 	if (!odp)
 		return missed;
+	fault->failed = false;
+	if (failed && ctx->now < fault->failed_until)
+		return false;
 	fault->waiting = start(qp, fault, odp);
 	if (!fault->waiting)
 		starve(qp, ctx, fault);

@@ -8,7 +8,8 @@
  * responder answers RNR NAK or holds back its responses. The worker looks the QP up
  * again and lets it go on. So the step is repeated from its beginning, and finds the page,
  * or another miss, or an error: a page that could not be had is remembered until it is
- * asked for again. Where there only was no memory for it the QP asks again by its timer.
+ * asked for again, or turns out to be there, or for a second: who needed it may not come
+ * again. Where there only was no memory for it the QP asks again by its timer.
  */
 #ifndef ROE_FAULT_H
 #define ROE_FAULT_H
@@ -35,7 +36,8 @@ struct roe_fault {
 	bool	waiting;	/* a worker is bringing a page ... */
 	bool	starved;	/* ... or is asked once more at qp->pages_at */
 	bool	missed;		/* the last access failed only for now */
-	bool	failed;		/* this page cannot be had: */
+	bool	failed;		/* this page cannot be had ... */
+	u64	failed_until;	/* ... for who asks again before this, ns: */
 	bool	write;
 	u64	odp;		/* roe_odp.id */
 	u64	page;		/* address / PAGE_SIZE */
@@ -47,6 +49,8 @@ struct roe_fault {
 
 void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr, u64 va,
 		    u64 len, bool write);
+void roe_fault_found(struct roe_fault *fault, const struct roe_mr *mr, u64 va, u64 len,
+		     bool write);
 bool roe_fault_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *fault);
 void roe_fault_done(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *fault, int err);
 void roe_fault_again(struct roe_qp *qp);
@@ -54,6 +58,21 @@ void roe_fault_forget_qp(const struct roe_qp *qp);
 void roe_fault_forget_odp(const struct roe_odp *odp);
 int roe_fault_ahead(struct roe_turn *turn, const struct mm_struct *mm, bool waits);
 void roe_fault_ahead_done(struct roe_turn *turn);
+
+/**
+ * roe_fault_hit - an access found its pages
+ * @fault: engine that made it
+ * @mr: held; any
+ * @va: first byte that was accessed
+ * @len: bytes
+ * @write: they were written to
+ */
+static inline void roe_fault_hit(struct roe_fault *fault, const struct roe_mr *mr, u64 va,
+				 u64 len, bool write)
+{
+	if (unlikely(fault->failed))
+		roe_fault_found(fault, mr, va, len, write);
+}
 
 int roe_fault_init(void);
 void roe_fault_exit(void);

@@ -329,9 +329,12 @@ static u64 *find_word(struct roe_qp *qp, struct roe_mr *mr, u64 va)
 
 	if (roe_mr_present(mr, va, sizeof(u64)))
 		word = roe_mr_word(mr, va);
-	/* a page may also go between the two */
-	if (!word && may_hold_word(mr, va))
+	if (word) {
+		roe_fault_hit(&qp->resp.fault, mr, va, sizeof(u64), true);
+	} else if (may_hold_word(mr, va)) {
+		/* a page may also go between the two */
 		roe_fault_miss(qp, &qp->resp.fault, mr, va, sizeof(u64), true);
+	}
 	return word;
 }
 

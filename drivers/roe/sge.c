@@ -58,7 +58,9 @@ bool roe_sge_check(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe
 		ok = !access || roe_mr_present(mr, sge->addr, sge->len);
 		if (!ok)
 			missed(qp, &qp->req.fault, mr, sge, 0, true);
-		else if (!access)
+		else if (access)
+			roe_fault_hit(&qp->req.fault, mr, sge->addr, sge->len, true);
+		else
 			remember(qp, ctx, wqe, mr);
 		roe_mr_put(mr);
 		if (!ok)
@@ -169,7 +171,9 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 		if (!mr)
 			return false;
 		ok = roe_mr_read(mr, sge->addr + off, dst, n);
-		if (!ok)
+		if (ok)
+			roe_fault_hit(&qp->req.fault, mr, sge->addr + off, n, false);
+		else
 			missed(qp, &qp->req.fault, mr, sge, off, false);
 		roe_mr_put(mr);
 		if (!ok)
@@ -303,8 +307,10 @@ bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, 
 		return true;
 	}
 	copied(txb, pkt);
-	if (roe_mr_read(mr, va, roe_tx_payload(pkt), pkt->p.len))
+	if (roe_mr_read(mr, va, roe_tx_payload(pkt), pkt->p.len)) {
+		roe_fault_hit(&qp->resp.fault, mr, va, pkt->p.len, false);
 		return true;
+	}
 	roe_fault_miss(qp, &qp->resp.fault, mr, va, left, false);
 	return false;
 }
@@ -353,7 +359,9 @@ static bool write_list(struct roe_qp *qp, struct roe_fault *fault, const struct 
 		if (!mr)
 			return false;
 		ok = write_pieces(mr, sge[i].addr + off, vec, done, n);
-		if (!ok)
+		if (ok)
+			roe_fault_hit(fault, mr, sge[i].addr + off, n, true);
+		else
 			missed(qp, fault, mr, &sge[i], off, true);
 		roe_mr_put(mr);
 		if (!ok)
@@ -511,8 +519,10 @@ ROE_EXPORT_FOR_TEST(roe_sge_room);
 bool roe_sge_write_mr(struct roe_qp *qp, struct roe_mr *mr, u64 va, const struct kvec *vec,
 		      u32 len, u32 left)
 {
-	if (write_pieces(mr, va, vec, 0, len))
+	if (write_pieces(mr, va, vec, 0, len)) {
+		roe_fault_hit(&qp->resp.fault, mr, va, len, true);
 		return true;
+	}
 	roe_fault_miss(qp, &qp->resp.fault, mr, va, left, true);
 	return false;
 }
