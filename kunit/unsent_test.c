@@ -7,8 +7,11 @@
 #include <net/sock.h>
 #include "../drivers/roe/transport.h"
 
-#define LONG	SZ_64K		/* memory of a train */
-#define SKBS	40
+#define LONG		SZ_64K	/* memory of a train */
+#define DATA		SZ_4K	/* of a packet of the largest path MTU */
+#define SKBS		40
+#define NEIGH_MAX	212992	/* kept for a neighbour that has not answered yet */
+#define FLOW		100	/* skbs that fq keeps of a flow */
 
 struct fixture {
 	struct roe_qp		*qp;
@@ -60,38 +63,39 @@ static bool send(struct kunit *test, u32 more)
 	return skb->sk;
 }
 
-static bool full(struct fixture *f, u32 bytes)
+static u32 waiting(const struct fixture *f)
 {
+	return sk_wmem_alloc_get(f->qp->unsent.sock->sk);
+}
+
+/* Nothing more behind @n packets of @bytes in all in the next burst? */
+static bool full(struct fixture *f, unsigned int n, u32 bytes)
+{
+	f->txb->n = n;
 	f->txb->bytes = bytes;
 	return roe_unsent_full(f->qp, &f->ctx, f->txb);
 }
 
-/* Full with 256 KiB, the burst counted, if something waits at all; room as they go. */
-static void unsent_limit(struct kunit *test)
+/* The packets of the next burst, of @bytes each. */
+static unsigned int burst(struct fixture *f, u32 bytes)
 {
-	struct fixture *f = test->priv;
-	unsigned int i;
+	unsigned int n = 0;
 
-	KUNIT_EXPECT_FALSE(test, full(f, ROE_TXB_BYTES));
-	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_TRUE(test, send(test, LONG));
-	KUNIT_EXPECT_FALSE(test, full(f, 0));
-	KUNIT_EXPECT_EQ(test, roe_timer_next(f->qp), 0);
-	KUNIT_EXPECT_TRUE(test, full(f, LONG));
-	KUNIT_EXPECT_GT(test, roe_timer_next(f->qp), f->ctx.now);
-	send(test, LONG);
-	KUNIT_EXPECT_TRUE(test, full(f, 0));
-	kfree_skb(__skb_dequeue(&f->queue));
-	KUNIT_EXPECT_FALSE(test, full(f, 0));
-	/* one that another owner gets, or is received here, does not wait any more */
-	skb_orphan(skb_peek(&f->queue));
-	KUNIT_EXPECT_FALSE(test, full(f, LONG));
-	__skb_queue_purge(&f->queue);
-	KUNIT_EXPECT_FALSE(test, full(f, ROE_TXB_BYTES));
+	while (n < ROE_TXB_PKTS && !full(f, n, n * bytes))
+		n++;
+	return n;
 }
 
-/* The times between two looks follow what can be sent at each. */
-static void unsent_looks(struct kunit *test)
+/* From a look that is due now to the next one; 0: there is room. */
+static u64 look(struct fixture *f)
+{
+	f->ctx.now = roe_timer_next(f->qp) ?: f->ctx.now;
+	roe_timer_run(f->qp, &f->ctx);
+	return full(f, 0, 0) ? roe_timer_next(f->qp) - f->ctx.now : 0;
+}
+
+/* A queue that nothing leaves. */
+static u64 stuck(struct kunit *test)
 {
 	struct fixture *f = test->priv;
 	u64 wait = 0, last = 0;
@@ -100,19 +104,124 @@ static void unsent_looks(struct kunit *test)
 	for (i = 0; i < 5; i++)
 		send(test, LONG);
 	for (i = 0; i < 20; i++, last = wait) {
-		KUNIT_EXPECT_TRUE(test, full(f, 0));
-		wait = roe_timer_next(f->qp) - f->ctx.now;
+		wait = look(f);
 		KUNIT_EXPECT_GE(test, wait, last);
 		/* doorbells in between change nothing */
-		KUNIT_EXPECT_TRUE(test, full(f, 0));
+		KUNIT_EXPECT_TRUE(test, full(f, 0, 0));
 		KUNIT_EXPECT_EQ(test, roe_timer_next(f->qp) - f->ctx.now, wait);
-		f->ctx.now += wait;
 	}
-	KUNIT_EXPECT_EQ(test, wait, 4 * NSEC_PER_MSEC);
+	return wait;
+}
+
+/* Full with so much that a burst would be short; the timer finds room. */
+static void unsent_limit(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	unsigned int i;
+
+	KUNIT_EXPECT_FALSE(test, full(f, 0, 0));
+	send(test, LONG);
+	KUNIT_EXPECT_FALSE(test, full(f, 0, 0));
+	KUNIT_EXPECT_FALSE(test, full(f, 1, DATA));
+	KUNIT_EXPECT_EQ(test, roe_timer_next(f->qp), 0);
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_TRUE(test, send(test, LONG));
+	KUNIT_EXPECT_TRUE(test, full(f, 0, 0));
+	KUNIT_EXPECT_GT(test, roe_timer_next(f->qp), f->ctx.now);
+	for (i = 0; i < 2; i++)
+		kfree_skb(__skb_dequeue(&f->queue));
+	/* one that another owner gets, or is received here, does not wait any more */
+	skb_orphan(skb_peek(&f->queue));
+	KUNIT_EXPECT_EQ(test, look(f), 0);
+	KUNIT_EXPECT_FALSE(test, full(f, 1, DATA));
+	/* what fills a burst up ends it, and with much before it there is a look */
+	KUNIT_EXPECT_TRUE(test, full(f, ROE_TXB_PKTS, ROE_TXB_BYTES));
+	KUNIT_EXPECT_GT(test, roe_timer_next(f->qp), f->ctx.now);
+}
+
+/*
+ * What waits for a neighbour is dropped from its head where it is too much, so not even a
+ * first burst may be. That is no reason to wait, the next may follow at once.
+ */
+static void unsent_neighbour(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	unsigned int i, k, n;
+
+	for (k = 0; k < 3; k++) {
+		n = burst(f, DATA + ROE_ICRC_LEN + sizeof(struct roe_bth));
+		KUNIT_EXPECT_GT(test, n, 16);
+		KUNIT_EXPECT_EQ(test, roe_timer_next(f->qp), 0);
+		for (i = 0; i < n; i++)
+			send(test, DATA);
+		KUNIT_EXPECT_LE(test, waiting(f), NEIGH_MAX);
+		__skb_queue_purge(&f->queue);
+	}
+	/* burst after burst */
+	for (k = 0; k < 20; k++) {
+		n = burst(f, DATA);
+		for (i = 0; i < n; i++)
+			send(test, DATA);
+	}
+	KUNIT_EXPECT_LE(test, waiting(f), NEIGH_MAX);
+	KUNIT_EXPECT_GT(test, roe_timer_next(f->qp), f->ctx.now);
+}
+
+/* The queues of many netdevs count skbs. */
+static void unsent_skbs(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	unsigned int i, k, n;
+
+	/* posted one by one */
+	for (i = 0; i < 2 * FLOW && !full(f, 0, 0); i++)
+		send(test, 0);
+	KUNIT_EXPECT_LT(test, i, FLOW);
+	KUNIT_EXPECT_GT(test, i, FLOW / 4);
+	__skb_queue_purge(&f->queue);
+	look(f);
+	/* together, of sizes that make no trains */
+	for (k = 0; k < 20; k++) {
+		n = burst(f, 64);
+		for (i = 0; i < n; i++)
+			send(test, 64);
+	}
+	KUNIT_EXPECT_LT(test, skb_queue_len(&f->queue), FLOW);
+}
+
+/* The times between two looks follow what has left between them. */
+static void unsent_looks(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	unsigned int i, k;
+	u64 wait = 0;
+
+	KUNIT_EXPECT_EQ(test, stuck(test), 4 * NSEC_PER_MSEC);
 	for (i = 0; i < 20; i++) {
-		KUNIT_EXPECT_TRUE(test, full(f, 3 * LONG));
+		__skb_queue_purge(&f->queue);
+		KUNIT_EXPECT_EQ(test, look(f), 0);
+		for (k = 0; k < 4; k++)
+			send(test, LONG);
+		KUNIT_EXPECT_TRUE(test, full(f, 0, 0));
 		wait = roe_timer_next(f->qp) - f->ctx.now;
-		f->ctx.now += wait;
+	}
+	KUNIT_EXPECT_EQ(test, wait, 50 * NSEC_PER_USEC);
+}
+
+/* However short the bursts are that fill the queue again. */
+static void unsent_bursts(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	unsigned int i;
+	u64 wait = 0;
+
+	for (i = 0; i < 20; i++) {
+		while (!full(f, 0, 0) && !full(f, 4, 4 * DATA))
+			send(test, 4 * DATA);
+		wait = roe_timer_next(f->qp) - f->ctx.now;
+		while (skb_queue_len(&f->queue) > 2)
+			kfree_skb(__skb_dequeue(&f->queue));
+		KUNIT_EXPECT_EQ(test, look(f), 0);
 	}
 	KUNIT_EXPECT_EQ(test, wait, 50 * NSEC_PER_USEC);
 }
@@ -135,12 +244,15 @@ static void unsent_others(struct kunit *test)
 	roe_unsent_exit(&f->qp->unsent);
 	for (i = 0; i < 5; i++)
 		KUNIT_EXPECT_FALSE(test, send(test, LONG));
-	KUNIT_EXPECT_FALSE(test, full(f, ROE_TXB_BYTES));
+	KUNIT_EXPECT_FALSE(test, full(f, ROE_TXB_PKTS, ROE_TXB_BYTES));
 }
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(unsent_limit),
+	KUNIT_CASE(unsent_neighbour),
+	KUNIT_CASE(unsent_skbs),
 	KUNIT_CASE(unsent_looks),
+	KUNIT_CASE(unsent_bursts),
 	KUNIT_CASE(unsent_small),
 	KUNIT_CASE(unsent_others),
 	{}

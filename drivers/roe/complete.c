@@ -317,7 +317,7 @@ static void stop_sending(struct roe_qp *qp)
 	req->rnr_deadline = 0;
 	req->rd_out = 0;
 	qp->rate.wake = 0;
-	qp->unsent.look = 0;
+	roe_unsent_reset(&qp->unsent);
 	/* there is no timer in SQE, but messages come that need pages */
 	roe_fault_again(qp);
 	roe_timer_disarm(qp);

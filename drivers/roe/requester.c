@@ -972,16 +972,9 @@ static void step_local(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *
 		roe_requester_retire(qp, ctx, IB_WC_SUCCESS);
 }
 
-/* What bounds UC, which has no window: a rate after a CNP, and what waits on this host. */
-static bool uc_open(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_txb *txb)
-{
-	return roe_cc_open(qp, ctx) && !roe_unsent_full(qp, ctx, txb);
-}
-
 /*
  * A packet of the WQE at next, or more of them from its middle. False: the window or a
- * rate is used up, too much waits on this host, there is no room, no memory or no page, or
- * status says what is wrong.
+ * rate is used up, there is no room, no memory or no page, or status says what is wrong.
  */
 static bool emit_packet(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
 			struct roe_txb *txb)
@@ -993,7 +986,7 @@ static bool emit_packet(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe 
 	if (roe_psn_diff(req->wqe_psn, wqe->first_psn) < 0 ||
 	    roe_psn_diff(req->wqe_psn, wqe->last_psn) > 0)
 		req->wqe_psn = wqe->first_psn;
-	if (!probe_open(req) || (qp->type == IB_QPT_UC && !uc_open(qp, ctx, txb)))
+	if (!probe_open(req) || (qp->type == IB_QPT_UC && !roe_cc_open(qp, ctx)))
 		return false;
 	if (in_middle(req, wqe) && !roe_swqe_is_query(wqe) && emit_row(qp, ctx, wqe, txb))
 		return true;
@@ -1050,7 +1043,8 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
  * @txb: has room, or nothing is done
  *
  * Return: true if more could be sent at once: the burst is full, or there were many
- * steps that leave no packet. Then it may be empty.
+ * steps that leave no packet. Then it may be empty. False also if too much of UC waits on
+ * this host: the timer goes on.
  */
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -1062,6 +1056,8 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 		/* pairs with the release in post_one(): the WQE is complete */
 		if (qp->req.rnr_wait || qp->sq.next == smp_load_acquire(&qp->sq.prod))
 			return false;
+		if (qp->type == IB_QPT_UC && roe_unsent_full(qp, ctx, txb))
+			return !qp->unsent.look;
 		n = txb->n;
 		if (!step(qp, ctx, txb))
 			return false;

@@ -319,7 +319,7 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 	if (qp->rate.wake && ctx->now >= qp->rate.wake)
 		qp->rate.wake = 0;
 	if (qp->unsent.look && ctx->now >= qp->unsent.look)
-		qp->unsent.look = 0;
+		roe_unsent_look(&qp->unsent);
 	if (qp->pages_at && ctx->now >= qp->pages_at)
 		roe_fault_again(qp);
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)

@@ -170,7 +170,7 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 		if (!roe_txb_room(txb) || silent == ROE_WQE_BATCH)
 			return true;
 		if (roe_unsent_full(qp, ctx, txb))
-			return false;
+			return !qp->unsent.look;
 		wqe = roe_sq_slot(&qp->sq, qp->sq.next);
 		if (wqe->status == IB_WC_SUCCESS && !too_long(qp, wqe)) {
 			if (txb->ah && wqe->ah != txb->ah)

@@ -21,14 +21,24 @@
 #include "transport.h"
 #include "unsent.h"
 
-/*
- * Bytes that wait on this host, as the kernel counts memory: 64 packets of 4 KiB, as
- * rdma_rxe allows, and about as much as a UDP socket may (net.core.wmem_default).
- */
-#define UNSENT_MAX	SZ_256K
-static_assert(UNSENT_MAX >= ROE_TXB_BYTES);
+/* What ARP and ND keep for a neighbour that has not answered yet; more drops the oldest. */
+#define NEIGH_MAX	(256 * SKB_TRUESIZE(256))
 
-/* Looks: so often that less than half of it goes between two, and not much more often. */
+/* Bytes that wait on this host, as the kernel counts memory; one packet more may leave. */
+#define UNSENT_MAX	(SZ_128K + SZ_64K)
+static_assert(UNSENT_MAX + SZ_8K <= NEIGH_MAX);
+
+/* With so much no burst begins: it would be cut to a packet or two, which make no train. */
+#define UNSENT_FULL	SZ_128K
+
+/*
+ * An skb counts for so much at least, for there are queues that count skbs: fq (100 of a
+ * flow), sfq, the ring of a veth. So there are 64 of them, as rdma_rxe allows. A train is one,
+ * unless software cuts it up before the queue: then its packets count for what they are.
+ */
+#define SKB_MIN		(UNSENT_MAX / 64)
+
+/* Looks: so often that about half of it goes between two. */
 #define LOOK_MIN_NS	(50 * NSEC_PER_USEC)
 #define LOOK_MAX_NS	(4 * NSEC_PER_MSEC)
 
@@ -41,6 +51,16 @@ static_assert(UNSENT_MAX >= ROE_TXB_BYTES);
 u32 roe_unsent_waiting(const struct roe_unsent *unsent)
 {
 	return unsent->sock ? sk_wmem_alloc_get(unsent->sock->sk) : 0;
+}
+
+/**
+ * roe_unsent_reset() - wait no longer, and know nothing of the way
+ * @unsent: of any QP, which has stopped sending
+ */
+void roe_unsent_reset(struct roe_unsent *unsent)
+{
+	unsent->look = 0;
+	unsent->wait = LOOK_MIN_NS;
 }
 
 /**
@@ -63,7 +83,7 @@ int roe_unsent_init(struct roe_unsent *unsent)
 	}
 	/* sock_wfree() has nobody to tell */
 	sock_set_flag(unsent->sock->sk, SOCK_USE_WRITE_QUEUE);
-	unsent->wait = LOOK_MIN_NS;
+	roe_unsent_reset(unsent);
 	return 0;
 }
 
@@ -92,37 +112,65 @@ ROE_EXPORT_FOR_TEST(roe_unsent_exit);
  */
 void roe_unsent_add(struct roe_unsent *unsent, struct sk_buff *skb)
 {
-	if (unsent->sock)
-		skb_set_owner_w(skb, unsent->sock->sk);
+	if (!unsent->sock)
+		return;
+	/* before it has an owner, who is charged with it */
+	skb->truesize = max_t(unsigned int, skb->truesize, SKB_MIN);
+	skb_set_owner_w(skb, unsent->sock->sk);
 }
 
 ROE_EXPORT_FOR_TEST(roe_unsent_add);
 
+/* What a burst counts for at most: as if no packets shared an skb. */
+static u32 memory_of(const struct roe_txb *txb)
+{
+	return txb->bytes + txb->n * SKB_MIN;
+}
+
 /**
- * roe_unsent_full() - has the QP to wait until more has left?
+ * roe_unsent_full() - has the burst to end here?
  * @qp: UC or UD, with something to send
  * @ctx: the time
  * @txb: packets that will leave
  *
- * Return: true: nothing more before the timer has run. Where nothing waits a burst may be
- * as long as it likes.
+ * Return: true: nothing more in this burst, and, if there is a look now (@look of struct
+ * roe_unsent), before the timer has run. Without a look it is the burst that is too long, so
+ * it is not empty, and the next one may follow.
  */
 bool roe_unsent_full(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_txb *txb)
 {
 	struct roe_unsent *unsent = &qp->unsent;
-	u32 bytes = roe_unsent_waiting(unsent);
+	u32 bytes;
 
-	if (likely(!bytes) || bytes + txb->bytes < UNSENT_MAX)
+	if (!unsent->sock)
 		return false;
-	if (unsent->look > ctx->now)
+	/* what is left then says how fast the way is: nothing is added until then */
+	if (unsent->look)
 		return true;
-	/* what has been added now is about what has gone since the last look */
-	if (txb->bytes < UNSENT_MAX / 8)
-		unsent->wait = min_t(u32, 2 * unsent->wait, LOOK_MAX_NS);
-	else if (txb->bytes > UNSENT_MAX / 2)
-		unsent->wait = max_t(u32, unsent->wait / 2, LOOK_MIN_NS);
-	unsent->look = ctx->now + unsent->wait;
+	bytes = roe_unsent_waiting(unsent);
+	if (txb->n ? bytes + memory_of(txb) < UNSENT_MAX : bytes < UNSENT_FULL)
+		return false;
+	/* what is less may have gone when this burst has been sent */
+	if (bytes >= UNSENT_FULL / 2)
+		unsent->look = ctx->now + unsent->wait;
 	return true;
 }
 
 ROE_EXPORT_FOR_TEST(roe_unsent_full);
+
+/**
+ * roe_unsent_look() - is there room again?
+ * @unsent: @look has passed
+ *
+ * The time to the next look follows what has left before this one.
+ */
+void roe_unsent_look(struct roe_unsent *unsent)
+{
+	u32 bytes = roe_unsent_waiting(unsent);
+
+	unsent->look = 0;
+	if (bytes >= UNSENT_FULL)
+		unsent->wait = min_t(u32, 2 * unsent->wait, LOOK_MAX_NS);
+	else if (bytes < UNSENT_FULL / 2)
+		unsent->wait = max_t(u32, unsent->wait / 2, LOOK_MIN_NS);
+}

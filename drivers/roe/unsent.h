@@ -15,13 +15,15 @@ struct socket;
 struct roe_unsent {
 	struct socket	*sock;		/* owner of its skbs; constant; NULL: nobody counts */
 	u64		look;		/* ns: is there room again? 0: it does not wait */
-	u32		wait;		/* ns from one such look to the next */
+	u32		wait;		/* ns until the next such look */
 };
 
 int roe_unsent_init(struct roe_unsent *unsent);
+void roe_unsent_reset(struct roe_unsent *unsent);
 void roe_unsent_exit(struct roe_unsent *unsent);
 u32 roe_unsent_waiting(const struct roe_unsent *unsent);
 void roe_unsent_add(struct roe_unsent *unsent, struct sk_buff *skb);
 bool roe_unsent_full(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_txb *txb);
+void roe_unsent_look(struct roe_unsent *unsent);
 
 #endif /* ROE_UNSENT_H */

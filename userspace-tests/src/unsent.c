@@ -3,12 +3,13 @@
  * unsent - much at once by UD and UC through a queue of this host that is slow, and short:
  * none may be lost there, for who sends can wait.
  *
- * usage: unsent -d DEV -D DEV2 [-g GID] [-G GID2] [-- stuck | mixed]
+ * usage: unsent -d DEV -D DEV2 [-g GID] [-G GID2] [-- stuck | mixed | neighbour COMMAND]
  *
  * All sends are posted as fast as the SQ takes them, all receives before. With "stuck" the
  * queue does not let anything through: QPs that have something there or wait behind it can
  * be modified and destroyed all the same. With "mixed" there is no slow queue: small and large
- * messages of UC leave together, and keep their order.
+ * messages of UC leave together, and keep their order. With "neighbour" the shell command lets
+ * the peer answer ARP late.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -19,10 +20,12 @@
 #define SMALL		64
 #define DATAGRAM	4096
 #define MESSAGE		65536
+#define LARGE		262144
 #define GRH		40
 #define LISTS		40
 #define LIST		16
 #define QUIET_MS	2000		/* the slow way has nothing more for us */
+#define NEIGHBOUR_MS	10000		/* it is asked for once in a second */
 
 static struct rt_buf src, dst;
 static struct ibv_ah *ah;
@@ -163,26 +166,55 @@ static void mixed(void)
 	rt_pair_destroy(&p);
 }
 
+/* Nobody knows yet where to: what waits for that is dropped if it is too much. */
+static void neighbour(const char *command)
+{
+	struct rt_opt opt = rt_defaults;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct rt_pair p;
+	struct ibv_wc wc;
+	bool ok;
+
+	opt.type = IBV_QPT_UC;
+	opt.mtu = IBV_MTU_4096;
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
+	rt_fill(src.p, LARGE, rt_args.seed, 0);
+	ok = RT_EQ(rt_post_recv(&p.b, 0, &dst, 0, dst.len), 0);
+	ok = ok && RT_EQ(system(command), 0);
+	wr = request(&p, IBV_WR_SEND, &sge, LARGE);
+	ok = ok && RT_EQ(rt_post(&p.a, &wr), 0) && rt_expect(p.a.scq, 0, IBV_WC_SUCCESS, NULL);
+	ok = ok && RT_CHECK(rt_poll(p.b.rcq, &wc, NEIGHBOUR_MS)) &&
+	     RT_EQ(wc.status, IBV_WC_SUCCESS) && RT_EQ(wc.byte_len, LARGE) &&
+	     RT_CHECK(rt_check(dst.p, LARGE, rt_args.seed, 0));
+	rt_ok(ok, "UC, 256 KiB to one who answers ARP late: arrives");
+	rt_pair_destroy(&p);
+}
+
 int main(int argc, char **argv)
 {
+	const char *part, *command;
+
 	rt_parse(argc, argv);
-	src = rt_buf(rt_dev_a(), MESSAGE, RT_ACCESS_ALL);
-	dst = rt_buf(rt_dev_b(), MESSAGE, RT_ACCESS_ALL);
+	part = rt_args.first < argc ? argv[rt_args.first] : "";
+	command = rt_args.first + 1 < argc ? argv[rt_args.first + 1] : "false";
+	src = rt_buf(rt_dev_a(), LARGE, RT_ACCESS_ALL);
+	dst = rt_buf(rt_dev_b(), LARGE, RT_ACCESS_ALL);
 	ah = rt_ah(rt_dev_a(), rt_dev_b());
-	if (rt_args.first < argc && !strcmp(argv[rt_args.first], "stuck")) {
+	if (!strcmp(part, "stuck")) {
 		stays(IBV_QPT_UD, IBV_QPS_ERR, "UD");
 		stays(IBV_QPT_UC, IBV_QPS_ERR, "UC");
 		stays(IBV_QPT_UC, IBV_QPS_RESET, "UC, RESET");
-		return rt_done();
-	}
-	if (rt_args.first < argc && !strcmp(argv[rt_args.first], "mixed")) {
+	} else if (!strcmp(part, "mixed")) {
 		mixed();
-		return rt_done();
+	} else if (!strcmp(part, "neighbour")) {
+		neighbour(command);
+	} else {
+		flood(IBV_QPT_UD, IBV_WR_SEND, MANY, DATAGRAM, "UD, 4 KiB");
+		flood(IBV_QPT_UD, IBV_WR_SEND, MANY, SMALL, "UD, 64 bytes");
+		flood(IBV_QPT_UC, IBV_WR_SEND, FEW, MESSAGE, "UC SEND, 64 KiB");
+		flood(IBV_QPT_UC, IBV_WR_RDMA_WRITE_WITH_IMM, FEW, MESSAGE, "UC WRITE, 64 KiB");
+		flood(IBV_QPT_UC, IBV_WR_SEND, MANY, SMALL, "UC SEND, 64 bytes");
 	}
-	flood(IBV_QPT_UD, IBV_WR_SEND, MANY, DATAGRAM, "UD, 4 KiB");
-	flood(IBV_QPT_UD, IBV_WR_SEND, MANY, SMALL, "UD, 64 bytes");
-	flood(IBV_QPT_UC, IBV_WR_SEND, FEW, MESSAGE, "UC SEND, 64 KiB");
-	flood(IBV_QPT_UC, IBV_WR_RDMA_WRITE_WITH_IMM, FEW, MESSAGE, "UC WRITE, 64 KiB");
-	flood(IBV_QPT_UC, IBV_WR_SEND, MANY, SMALL, "UC SEND, 64 bytes");
 	return rt_done();
 }

@@ -10,7 +10,7 @@
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
-modprobe sch_tbf 2>/dev/null
+modprobe -a sch_tbf sch_fq 2>/dev/null
 module_or_die
 topo_or_die topo_veth
 
@@ -37,8 +37,21 @@ check "a slow queue" queue 20mbit 400kb
 run_tap "unsent" 120 unsent -d roe0 -D roe1
 check "the queue has dropped nothing" none_dropped
 
-# rdma_rxe does not destroy a QP before its packets have left
+# It keeps 100 skbs of a flow, however small they are, and paces what it lets go.
+check "a queue that counts skbs" tc qdisc replace dev va root fq maxrate 20mbit
+run_tap "unsent, fq" 120 unsent -d roe0 -D roe1
+check "fq has dropped nothing" none_dropped
+
+# rdma_rxe does not get a message through to that neighbour, and does not destroy a QP before
+# its packets have left.
 [ "$ROE_TYPE" = roe ] || tap_done
+
+# What waits for the answer of a neighbour is 212992 bytes at most; he is asked three times,
+# once a second.
+tc qdisc del dev va root
+run_tap "unsent, neighbour" 60 unsent -d roe0 -D roe1 -- neighbour '
+	ip link set vb arp off && ip neigh flush dev va to 10.0.0.2 || exit
+	(sleep 0.5; ip link set vb arp on) &'
 
 # A packet of 4 KiB in 4 s: what is there stays, longer than the test. There is room for what
 # each of the QPs leaves.
