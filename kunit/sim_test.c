@@ -2720,6 +2720,23 @@ static void sim_gap_small(struct kunit *test)
 	KUNIT_EXPECT_LE(test, sim->sent[0], GAP_PKTS + 4 + 8);
 }
 
+/* A second loss from the end of the same flight: the peer kept nothing there, and no limit stays. */
+static void sim_gap_tail(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_req *req = &sim->side[0].qp->req;
+	const char *wrong;
+
+	sim_reset(sim, PSN0, PSN1);
+	sim->slot = 2 * GAP_PKTS * SIM_MTU;
+	sim->lost = GENMASK(15, 10) | GENMASK_ULL(63, 17);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 64 * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	wrong = sim_check(sim);
+	KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+	KUNIT_EXPECT_EQ(test, req->probe, 0);
+}
+
 /* The same from a peer that sends all again, in order: NAKs come ever more seldom. */
 static void sim_gap_stream(struct kunit *test)
 {
@@ -2842,6 +2859,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),
 	KUNIT_CASE_PARAM(sim_gap_forgotten, gap_gen_params),
 	KUNIT_CASE(sim_gap_small),
+	KUNIT_CASE(sim_gap_tail),
 	KUNIT_CASE(sim_gap_stream),
 	{}
 };

@@ -243,6 +243,14 @@ static void limit(struct roe_req *req, u32 pkts, bool rnr)
 	req->probe_rnr = rnr;
 }
 
+/* Of what was in flight more is left than these: they go alone. */
+static void probe_on(struct roe_req *req, u32 pkts)
+{
+	req->probe = 0;
+	if (pkts && roe_psn_diff(req->max_psn, req->una) > (s32)pkts)
+		limit(req, pkts, false);
+}
+
 /* The peer was ready for what was sent after its RNR NAK. */
 static void ready_again(struct roe_req *req)
 {
@@ -273,8 +281,7 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 	/* a copy of it was on its way already: which of the two comes says nothing (Karn) */
 	if (!once)
 		req->reorder.asked = 0;
-	if (probe && roe_psn_diff(req->max_psn, req->una) > (s32)probe)
-		limit(req, probe, false);
+	probe_on(req, probe);
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_gap);
@@ -307,9 +314,12 @@ void roe_requester_probed(struct roe_qp *qp)
 
 	if (!req->probe || req->una != req->probe_end)
 		return;
-	/* it has told already that it had: those few are fewer than it says so after */
+	/*
+	 * It has said in a NAK that it keeps some, and says so again only after more packets
+	 * than the window allows: go on into the gap, until nothing of what was in flight is left.
+	 */
 	if (!req->probe_rnr && req->probe > ROE_PROBE_PKTS) {
-		limit(req, next_probe(req), false);
+		probe_on(req, next_probe(req));
 		return;
 	}
 	req->probe = 0;
@@ -528,6 +538,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->rnr_retry = qp->attr.rnr_retry;
 	roe_hold_reset(qp);
 	roe_cc_reset(qp);
+	roe_unsent_reset(&qp->unsent);
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_reset);

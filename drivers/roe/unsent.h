@@ -11,7 +11,7 @@ struct roe_txb;
 struct sk_buff;
 struct socket;
 
-/* Of a QP of UC or UD, under qp->lock; all zero for others. */
+/* Of a QP of UC or UD, under qp->lock; without use for others. */
 struct roe_unsent {
 	struct socket	*sock;		/* owner of its skbs; constant; NULL: nobody counts */
 	u64		look;		/* ns: is there room again? 0: it does not wait */
