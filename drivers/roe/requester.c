@@ -376,6 +376,12 @@ static void allow_more(struct roe_qp *qp)
 		ready_again(req);
 }
 
+/* Something is known about una or behind it, or waited for. */
+static bool in_disorder(const struct roe_req *req)
+{
+	return req->reorder.asked || req->reorder.until || req->reorder.dropped;
+}
+
 /**
  * roe_requester_progress() - una moved: counters reload, the clock restarts
  * @qp: the QP
@@ -403,7 +409,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->recover = req->una;
 	if (roe_psn_diff(req->una, req->reorder.once_psn) > 0)
 		req->reorder.once_psn = req->una;
-	if (req->reorder.asked || req->reorder.until || req->reorder.dropped)
+	if (in_disorder(req))
 		roe_reorder_progress(req, ctx);
 	roe_timer_sample(qp, ctx->now, req->una);
 	/* answered by what had left before: a response of that PSN would be one 2^24 later */
@@ -425,8 +431,9 @@ ROE_EXPORT_FOR_TEST(roe_requester_progress);
  * @ctx: the time
  * @n: at least 1
  *
- * The window grows with each, and so does what may leave after an RNR NAK; all else is
- * the same for all of them together.
+ * The window grows with each, so does what may leave after an RNR NAK, and the second of
+ * them may say something about a gap that the first does not; all else is the same for all
+ * of them together.
  */
 void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned int n)
 {
@@ -435,6 +442,8 @@ void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned 
 	while (--n) {
 		req->una = roe_psn_add(req->una, 1);
 		allow_more(qp);
+		if (in_disorder(req))
+			roe_reorder_progress(req, ctx);
 	}
 	req->una = roe_psn_add(req->una, 1);
 	roe_requester_progress(qp, ctx);
