@@ -2720,7 +2720,7 @@ static void sim_gap_small(struct kunit *test)
 	KUNIT_EXPECT_LE(test, sim->sent[0], GAP_PKTS + 4 + 8);
 }
 
-/* A second loss from the end of the same flight: the peer kept nothing there, and no limit stays. */
+/* A second loss at the end of the same flight: the peer kept nothing there, no limit stays. */
 static void sim_gap_tail(struct kunit *test)
 {
 	struct sim *sim = test->priv;
