@@ -17,6 +17,8 @@
 # concurrent callers wait for one build instead of colliding.
 
 ROE_TOP=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
+: "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
+export HOME
 ROE_CACHE=${ROE_CACHE:-$HOME/.cache/roe}
 export ROE_TOP ROE_CACHE
 ROE_KERNELS="6.1 6.12 7.2 debug"
@@ -68,11 +70,11 @@ kernel_reports() {
 	grep -vE 'kasan: KernelAddressSanitizer|ubsan: |Tainted:' | grep -E "$re"
 }
 
-# tests_of KIND KERNEL - the programs that a job of scripts/check runs: KIND is test, wire or
-# uso. ROE_JOB_SECONDS is what the machine of a test job gets.
+# tests_of KIND KERNEL[,KERNEL] - the programs that a job of scripts/check runs, on all of the
+# kernels: KIND is test, wire or uso. ROE_JOB_SECONDS is what the machine of a test job gets.
 export ROE_JOB_SECONDS=4500
 tests_of() {
-	local f n row
+	local f n row k
 	for f in "$ROE_TOP"/userspace-tests/tests/*.{sh,test}; do
 		[ -f "$f" ] && [ -x "$f" ] || continue
 		n=${f##*/}
@@ -90,9 +92,13 @@ tests_of() {
 			[ -z "${ROE_OPEN:-}" ] || echo "$n"
 			continue
 		fi
-		case " $row " in
-		*" all "* | *" $2 "*) echo "$n" ;;
-		esac
+		for k in ${2//,/ }; do
+			case " $row " in
+			*" all "* | *" $k "*) ;;
+			*) continue 2 ;;
+			esac
+		done
+		echo "$n"
 	done
 }
 
@@ -136,6 +142,8 @@ _installed() {
 # need PACKAGE[=VERSION]... - installs what is missing; silent when nothing is.
 need() {
 	local p missing=()
+	# What is missing on another distribution says so itself.
+	command -v dpkg-query >/dev/null || return 0
 	for p in "$@"; do
 		_installed "${p%%=*}" || missing+=("$p")
 	done
@@ -184,6 +192,8 @@ machine_needs() {
 # need_machines KERNEL... - installs them
 need_machines() {
 	local p
+	[ "$(uname -m)" = x86_64 ] ||
+		die "the test machines are amd64, and so must this one be (make and make install work here)"
 	mapfile -t p < <(machine_needs "$@" | tr -s ' ' '\n')
 	need "${p[@]}"
 }
@@ -246,11 +256,14 @@ cache_entry() {
 			say "making $name (once; kept in $dir)"
 			rm -rf "$dir"
 			mkdir -p "$dir"
-			# errexit does not reach into functions called with ||, hence the shell
+			# In a caller's condition (cache_entry ... ||) there is no errexit, in no shell
+			# below either: then the last command of FUNCTION says whether all went well.
 			set -e
 			fn=$1
 			shift
 			"$fn" "$dir" "$@" >&2 9>&-
+			# shellcheck disable=SC2181 # an "if" would be such a condition
+			[ $? = 0 ] || exit 1
 			echo "$hash" >"$dir/.complete.tmp"
 			mv "$dir/.complete.tmp" "$dir/.complete"
 			say "made $name in $(elapsed $((SECONDS - start)))"

@@ -63,6 +63,8 @@ def tap(lines, c, expected):
             c.fail("%s: %d plans" % (name, len(plan)))
         elif plan[0] != last:
             c.fail("%s: %d results, planned %d" % (name, last, plan[0]))
+        elif not last:
+            c.fail("%s: no result" % name)
         elif exit_code not in (None, 0) and c.bad == before_bad:
             c.fail("%s: exit code %d" % (name, exit_code))
         if exit_code is None:

@@ -130,7 +130,7 @@ run_tap()
 			echo "# ${line#\# }" ;;
 		esac
 	done
-	if [ "$plan" != "$n" ] || [ $rc -gt 1 ]; then
+	if [ "$plan" != "$n" ] || [ $n = 0 ] || [ $rc -gt 1 ]; then
 		tap_not_ok "$name: ran to its end (exit code $rc, $n results, plan $plan)"
 		tail -n 20 "$TMP/tap.err" | tap_diag
 	fi

@@ -92,14 +92,15 @@ of_qps()
 	rdma statistic qp show link roe0/1 | grep -ow "$1 <\?[0-9]*" | head -n 1 | grep -o "[0-9]*$"
 }
 
-# pings PORT - two processes that do not end by themselves; $client is one of them
+# pings PORT - two processes that do not end by themselves; $client is one of them. They
+# poll all the time, and leave the processors to those who ask about them.
 pings()
 {
 	local n=100000000
-	background ibv_rc_pingpong -d roe0 -g "$g0" -n $n -p "$1"
+	background nice -n 19 ibv_rc_pingpong -d roe0 -g "$g0" -n $n -p "$1"
 	server=$bg
 	wait_for 10 listening "$1" || return
-	background ibv_rc_pingpong -d roe0 -g "$g0" -n $n -p "$1" 127.0.0.1
+	background nice -n 19 ibv_rc_pingpong -d roe0 -g "$g0" -n $n -p "$1" 127.0.0.1
 	client=$bg
 	wait_for 10 connected "$client" && wait_for 10 connected "$server"
 }
