@@ -76,11 +76,11 @@ help:
 	@echo "  make dkms-install     install it for that kernel and every one to come (DKMS)"
 	@echo "  make uninstall        remove what these two installed"
 	@echo
-	@echo "In virtual machines, without touching this host (KERNEL=6.1, 6.12, 7.2 or debug):"
+	@echo "In virtual machines, nothing is loaded on this host (KERNEL=6.1, 6.12, 7.2 or debug):"
 	@echo "  make demo             see the stock ibv_rc_pingpong run over roe"
 	@echo "  make shell KERNEL=..  a shell in a machine with roe loaded"
 	@echo "  make check            all tests, on the kernels that scripts/verdict says, those for two"
-	@echo "                       machines on 6.12 and 6.1; JOBS=\"lint kunit test-6.12 wire-7.2 ...\""
+	@echo "                       machines on 6.12 and between 6.1 and 7.2; JOBS=\"lint kunit test-6.12 wire-7.2 ...\""
 	@echo "  make kunit            the KUnit suites on the debug kernel; SUITE=glob"
 	@echo "  make test-vm KERNEL=..  userspace tests on one kernel; TEST=\"name ...\""
 	@echo "  make wire KERNEL=.. TEST=wire-NAME  a test on two machines on one wire"
