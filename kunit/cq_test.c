@@ -14,6 +14,7 @@
 struct cq_test {
 	struct roe_cq	kernel, user;
 	atomic_t	errors, notified;
+	struct completion entered, leave, settled;
 };
 
 static void count_error(struct ib_event *event, void *context)
@@ -642,6 +643,53 @@ static void cq_poll_late(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&t->notified), polls);
 }
 
+static void count_and_wait(struct ib_cq *ibcq, void *context)
+{
+	struct cq_test *t = context;
+
+	if (atomic_inc_return(&t->notified) > 1)
+		return;
+	complete(&t->entered);
+	wait_for_completion_timeout(&t->leave, 30 * HZ);
+}
+
+static int settle(void *data)
+{
+	struct cq_test *t = data;
+
+	roe_cq_settle(&t->kernel);
+	complete(&t->settled);
+	return 0;
+}
+
+/* One of the QPs of a CQ is destroyed while another one's event is reported, and a next due. */
+static void cq_settle_shared(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct roe_cq *cq = &t->kernel;
+	struct task_struct *task;
+
+	init_completion(&t->entered);
+	init_completion(&t->leave);
+	init_completion(&t->settled);
+	cq->ib.comp_handler = count_and_wait;
+	roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	KUNIT_EXPECT_EQ(test, post(cq, 1), ROE_CQ_NOTIFY);
+	roe_cq_notify(cq, false);
+	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&t->entered, 30 * HZ), 0);
+	task = kthread_run(settle, t, "roe-settle");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
+	/* it waits for the handler */
+	msleep(200);
+	roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	KUNIT_EXPECT_EQ(test, post(cq, 2), ROE_CQ_NOTIFY);
+	roe_cq_notify(cq, false);
+	complete(&t->leave);
+	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&t->settled, 60 * HZ), 0);
+	msleep(200);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->notified), 2);
+}
+
 /* The same at the end of a period. */
 static void cq_period_late(struct kunit *test)
 {
@@ -691,6 +739,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_missed_events),
 	KUNIT_CASE(cq_moderation),
 	KUNIT_CASE(cq_poll_late),
+	KUNIT_CASE(cq_settle_shared),
 	KUNIT_CASE(cq_period_late),
 	KUNIT_CASE(cq_consumer_ahead),
 	KUNIT_CASE(cq_user_translate),

@@ -302,9 +302,16 @@ static void call_handler(struct roe_cq *cq)
 		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
 
+/* Whoever takes the bit calls: the worker, or who waits for the worker no longer. */
+static void pay(struct roe_cq *cq)
+{
+	if (test_and_clear_bit(0, &cq->owed))
+		call_handler(cq);
+}
+
 static void notify_late(struct work_struct *work)
 {
-	call_handler(container_of(work, struct roe_cq, notify_work));
+	pay(container_of(work, struct roe_cq, notify_work));
 }
 
 /**
@@ -317,10 +324,13 @@ static void notify_late(struct work_struct *work)
  */
 void roe_cq_notify(struct roe_cq *cq, bool may_call)
 {
-	if (cq->ring || may_call)
+	if (cq->ring || may_call) {
 		call_handler(cq);
-	else
-		roe_notify_queue(&cq->notify_work);
+		return;
+	}
+	/* the bit first: what is queued while roe_cq_settle() cancels the work is not queued */
+	set_bit(0, &cq->owed);
+	roe_notify_queue(&cq->notify_work);
 }
 
 ROE_EXPORT_FOR_TEST(roe_cq_notify);
@@ -377,8 +387,9 @@ void roe_cq_settle(struct roe_cq *cq)
 		end_period(&cq->mod_timer);
 		local_bh_enable();
 	}
-	if (cancel_work_sync(&cq->notify_work))
-		call_handler(cq);
+	/* other QPs of this CQ go on meanwhile: what they are owed is paid as well */
+	cancel_work_sync(&cq->notify_work);
+	pay(cq);
 }
 
 ROE_EXPORT_FOR_TEST(roe_cq_settle);

@@ -35,7 +35,8 @@ struct roe_cq {
 	struct mutex		resize_lock;	/* one at a time moves completions in parts */
 	struct hrtimer		mod_timer;	/* softirq */
 	struct work_struct	error_work;	/* raises IB_EVENT_CQ_ERR once */
-	struct work_struct	notify_work;	/* calls a kernel user's handler */
+	struct work_struct	notify_work;	/* calls a kernel user's handler ... */
+	unsigned long		owed;		/* ... if that is owed: bit 0, atomic */
 };
 
 /* A success of which there is nothing unusual to be told. */
