@@ -11,6 +11,7 @@
 #include <rdma/ib_cache.h>
 #include <uapi/rdma/rdma_user_rxe.h>
 #include "ah.h"
+#include "post.h"
 
 #define SL_MAX		15	/* IBTA: 4 bits */
 
@@ -209,13 +210,17 @@ ROE_EXPORT_FOR_TEST(roe_ah_query);
 /**
  * roe_ah_destroy() - verb
  * @ibah: AH
- * @flags: enum rdma_destroy_ah_flags; nothing here sleeps
+ * @flags: enum rdma_destroy_ah_flags; a process' is destroyed where one may sleep
  *
  * Return: 0.
  */
 int roe_ah_destroy(struct ib_ah *ibah, u32 flags)
 {
-	unpublish(roe_dev(ibah->device), roe_ah(ibah)->entry);
+	struct roe_ah_entry *entry = roe_ah(ibah)->entry;
+
+	if (entry->num)
+		roe_qp_take_posted(ibah->pd);
+	unpublish(roe_dev(ibah->device), entry);
 	return 0;
 }
 

@@ -30,10 +30,6 @@ struct roe_ucontext {
 	struct ib_ucontext	ib;
 };
 
-struct roe_pd {
-	struct ib_pd		ib;
-};
-
 static u32 netdev_mtu(const struct net_device *ndev)
 {
 	enum ib_mtu mtu = iboe_get_mtu(READ_ONCE(ndev->mtu));
@@ -238,6 +234,10 @@ static void disassociate_ucontext(struct ib_ucontext *ibuc)
 
 static int alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
+	struct roe_pd *pd = container_of(ibpd, struct roe_pd, ib);
+
+	mutex_init(&pd->lock);
+	INIT_LIST_HEAD(&pd->uds);
 	return roe_object_add(&roe_dev(ibpd->device)->pds);
 }
 

@@ -69,6 +69,12 @@ struct roe_dev {
 	bool			ecn;		/* the same */
 };
 
+struct roe_pd {
+	struct ib_pd		ib;
+	struct mutex		lock;	/* of the list; qp->lock is inside */
+	struct list_head	uds;	/* UD QPs of a process; qp.c */
+};
+
 /*
  * One more of what there may be ROE_MAX_OBJECTS of, as query_device says: the core
  * allocates most of it, and charges nobody. 0 or -ENOMEM.

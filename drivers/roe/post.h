@@ -7,5 +7,6 @@
 int roe_qp_doorbell(struct roe_qp *qp);
 void roe_qp_poll(struct roe_qp *qp);
 void roe_qp_defer(struct roe_qp *qp);
+void roe_qp_take_posted(struct ib_pd *ibpd);
 
 #endif /* ROE_POST_H */

@@ -909,6 +909,71 @@ void roe_qp_flushed(struct roe_qp *qp)
 	}
 }
 
+/* What was posted is copied in, so that it needs no table that a process names things by. */
+static void take_posted(struct roe_qp *qp)
+{
+	u32 n = qp->sq.mask / ROE_WQE_BATCH + 1, from;
+	bool more = true, taken = false;
+
+	/* a process may post as fast as that: see roe_qp_flushed() */
+	for (; more && n; n--) {
+		spin_lock_bh(&qp->lock);
+		from = qp->sq.prod;
+		more = (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD) && roe_wqe_pull(qp);
+		taken |= qp->sq.prod != from;
+		spin_unlock_bh(&qp->lock);
+		cond_resched();
+	}
+	/* whose doorbell or relay it was may find nothing to do now */
+	if (taken)
+		roe_qp_defer(qp);
+}
+
+/**
+ * roe_qp_take_posted() - all datagrams that a process has posted have their address handle
+ * @ibpd: of the handle, and of the QPs
+ *
+ * A doorbell copies in a part of what was posted, or leaves it to a relay; the post has
+ * succeeded, so the process may destroy the handle. Process context, may sleep.
+ */
+void roe_qp_take_posted(struct ib_pd *ibpd)
+{
+	struct roe_pd *pd = container_of(ibpd, struct roe_pd, ib);
+	struct roe_qp *qp;
+
+	mutex_lock(&pd->lock);
+	list_for_each_entry(qp, &pd->uds, in_pd)
+		take_posted(qp);
+	mutex_unlock(&pd->lock);
+}
+
+static bool is_in_pd(const struct roe_qp *qp)
+{
+	return qp->user && qp->type == IB_QPT_UD;
+}
+
+static void join_pd(struct roe_qp *qp)
+{
+	struct roe_pd *pd = container_of(qp->pd, struct roe_pd, ib);
+
+	if (!is_in_pd(qp))
+		return;
+	mutex_lock(&pd->lock);
+	list_add_tail(&qp->in_pd, &pd->uds);
+	mutex_unlock(&pd->lock);
+}
+
+static void leave_pd(struct roe_qp *qp)
+{
+	struct roe_pd *pd = container_of(qp->pd, struct roe_pd, ib);
+
+	if (!is_in_pd(qp))
+		return;
+	mutex_lock(&pd->lock);
+	list_del(&qp->in_pd);
+	mutex_unlock(&pd->lock);
+}
+
 /**
  * roe_qp_settle() - before the QP changes: what was posted leaves, and what is owed
  * @qp: in any state
@@ -1181,8 +1246,10 @@ static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_uco
 	if (err) {
 		free_queues(qp);
 		roe_path_destroy(&qp->path);
+		return err;
 	}
-	return err;
+	join_pd(qp);
+	return 0;
 }
 
 /**
@@ -1208,6 +1275,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 {
 	struct roe_ctx ctx roe_uninitialized;
 
+	leave_pd(qp);
 	roe_qp_settle(qp);
 	unpublish(qp);
 	roe_qp_begin(qp, &ctx);

@@ -330,6 +330,7 @@ struct roe_qp {
 	bool			sq_sig_all;
 	u32			qpn;
 	struct hlist_node	by_qpn;		/* RCU; bucket_lock in qp.c */
+	struct list_head	in_pd;		/* a process' UD QP; lock of struct roe_pd */
 	struct roe_dev		*dev;		/* NULL in KUnit */
 	struct roe_keys		*keys;
 	struct ib_pd		*pd;

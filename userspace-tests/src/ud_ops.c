@@ -763,6 +763,52 @@ static void test_handle_life(void)
 	eps_free(&a, &b);
 }
 
+/* More than one doorbell takes, or what is a relay's: all of it has the handle. */
+#define CHAIN	4000
+
+static void test_handle_of_chain(void)
+{
+	struct ibv_qp_init_attr ia = {
+		.qp_type = IBV_QPT_UD,
+		.cap = {
+			.max_send_wr = CHAIN, .max_recv_wr = 1,
+			.max_send_sge = 1, .max_recv_sge = 1,
+		},
+	};
+	struct ibv_send_wr *wr = calloc(CHAIN, sizeof(*wr)), *bad;
+	struct ibv_sge sge;
+	struct ep a, b;
+	bool ok = wr;
+	int i, round;
+
+	eps(&a, &b);
+	ibv_destroy_qp(a.q.qp);
+	ia.send_cq = a.q.scq;
+	ia.recv_cq = a.q.rcq;
+	a.q.qp = ibv_create_qp(a.q.dev->pd, &ia);
+	ok = ok && a.q.qp && RT_EQ(modify(&a.q, IBV_QPS_INIT, QKEY), 0) &&
+	     RT_EQ(modify(&a.q, IBV_QPS_RTR, 0), 0) && RT_EQ(modify(&a.q, IBV_QPS_RTS, 0), 0);
+	sge = sge_of(&a.q, &src, 0, 16);
+	for (round = 0; ok && round < 10; round++) {
+		for (i = 0; i < CHAIN; i++)
+			wr[i] = (struct ibv_send_wr){
+				.wr_id = i,
+				.next = i < CHAIN - 1 ? &wr[i + 1] : NULL,
+				.sg_list = &sge,
+				.num_sge = 1,
+				.opcode = IBV_WR_SEND,
+				.send_flags = i < CHAIN - 1 ? 0 : IBV_SEND_SIGNALED,
+				.wr.ud = { a.ah, b.q.qp->qp_num, QKEY },
+			};
+		ok = RT_EQ(ibv_post_send(a.q.qp, wr, &bad), 0) && RT_EQ(ibv_destroy_ah(a.ah), 0);
+		a.ah = ah_to(a.q.dev, a.q.dev->pd, a.q.dev->gid_index, &b.q.dev->gid);
+		ok = ok && rt_expect(a.q.scq, CHAIN - 1, IBV_WC_SUCCESS, NULL);
+	}
+	rt_ok(ok, "of 4000 requests, posted at once, none misses the handle destroyed behind them");
+	free(wr);
+	eps_free(&a, &b);
+}
+
 static void test_recv_errors(void)
 {
 	struct ibv_sge sge;
@@ -933,6 +979,7 @@ int main(int argc, char **argv)
 	test_handle_errors();
 	test_sqd();
 	test_handle_life();
+	test_handle_of_chain();
 	test_recv_errors();
 	test_states();
 	test_solicited();
