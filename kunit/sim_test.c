@@ -2228,6 +2228,38 @@ static void error_late_kept(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, sim_check(sim));
 }
 
+/* An ACK of an atomic, which its answer overtakes no more than the READ's before it. */
+static void error_late_atomic(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[2];
+	struct roe_rx_pkt ack;
+	unsigned int i;
+
+	req->reorder.patience = 2;
+	sim_post(sim, 0, IB_WR_RDMA_READ, 9, SIG);
+	sim_post(sim, 0, IB_WR_ATOMIC_FETCH_AND_ADD, 8, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 2), 2);
+	for (i = 0; i < 2; i++) {
+		sim_receive(sim, 1, &pkts[i]->rx);
+		sim_put(sim, pkts[i]);
+	}
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 2), 2);
+	ack = pkts[1]->rx;
+	KUNIT_ASSERT_EQ(test, ack.p.opcode, ROE_OP_ATOMIC_ACK);
+	ack.p.opcode = ROE_OP_ACK;
+	sim_receive(sim, 0, &ack);
+	bring(sim, pkts[1]);
+	bring(sim, pkts[0]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	KUNIT_EXPECT_EQ(test, req->una, req->psn);
+	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, 0);
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
 /*
  * What is lost after all is read again, with all behind it: the memory may have changed, so
  * nothing that was kept, or comes from the first time, may follow it.
@@ -2558,11 +2590,30 @@ static void error_ack_dropped_too(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
 }
 
+/* The answer to a FLUSH in front of them: it comes again when that does, they come at once. */
+static void error_flush_dropped_too(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p;
+	unsigned int i;
+
+	sim->slot = 4 * SIM_MTU;
+	sim_post(sim, 0, IB_WR_FLUSH, 0, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_READ, 3 * SIM_MTU, SIG);
+	answer_in_vain(sim);
+	drop_responses(sim, PSN0, 4);
+	timer_emit(sim);
+	for (i = 1; i < 4; i++) {
+		KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+		KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, i));
+	}
+}
+
 /* What was not in the burst was not refused: READs before, between and by an ACK's PSN. */
 static void error_drop_others(struct kunit *test)
 {
 	struct sim *sim = fresh(test);
-	struct roe_rx_pkt again;
+	struct roe_rx_pkt again = {};
 	unsigned int n = 0;
 	struct roe_pkt p;
 
@@ -2819,6 +2870,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_late_answers),
 	KUNIT_CASE(error_late_ahead),
 	KUNIT_CASE(error_late_kept),
+	KUNIT_CASE(error_late_atomic),
 	KUNIT_CASE(error_late_lost),
 	KUNIT_CASE(error_late_never),
 	KUNIT_CASE(error_late_thrown_away),
@@ -2828,6 +2880,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_read_local_drop),
 	KUNIT_CASE(error_ack_local_drop),
 	KUNIT_CASE(error_ack_dropped_too),
+	KUNIT_CASE(error_flush_dropped_too),
 	KUNIT_CASE(error_drop_others),
 	KUNIT_CASE(error_drop_alone),
 	KUNIT_CASE(error_dropped_in_error),

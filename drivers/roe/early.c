@@ -85,8 +85,8 @@ bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt
 		return false;
 	at = slot(set, rx->p.psn);
 	if (*at) {
-		/* an ACK does not keep out the response that it came before */
-		if ((*at)->rx.p.len || !rx->p.len)
+		/* an ACK does not keep out the response that it came before, which has the data */
+		if ((*at)->rx.p.opcode != ROE_OP_ACK || rx->p.opcode == ROE_OP_ACK)
 			return true;
 		roe_early_free(*at);
 		*at = NULL;

@@ -1415,7 +1415,8 @@ static u32 unanswer(struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
 
 /*
  * The slots of this burst in its order, which is that of their PSNs, from the one with the
- * first refused response on. Returns how many responses have none: those of FLUSHes.
+ * first refused response on, or the first behind that. Returns how many responses have none:
+ * those of FLUSHes.
  */
 static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
 {
@@ -1425,9 +1426,12 @@ static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
 	for (age = resp->rsrc_nr; age && left; age--) {
 		struct roe_rsrc *rs = slot_by_age(resp, age);
 
-		if (rs->burst != resp->burst || (!found && !has_psn(rs, psn)))
+		bool here = !found && has_psn(rs, psn);
+
+		if (rs->burst != resp->burst ||
+		    (!found && !here && roe_psn_diff(rs->burst_psn, psn) < 0))
 			continue;
-		left -= min(left, unanswer(resp, rs, found ? rs->burst_psn : psn));
+		left -= min(left, unanswer(resp, rs, here ? psn : rs->burst_psn));
 		found = true;
 	}
 	return left;
