@@ -273,6 +273,8 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->digest = 0;
 	sim->forget = false;
 	sim->lost = 0;
+	sim->lost_from = 0;
+	sim->lost_to = 0;
 	sim->late = 0;
 	sim->scripted = false;
 	sim->dup_last = false;
@@ -350,6 +352,12 @@ static bool chosen(const struct sim *sim, const struct sim_pkt *pkt, u64 bits)
 	return pkt->to == 1 && sim->sent[0] <= 64 && bits & BIT_ULL(sim->sent[0] - 1);
 }
 
+static bool in_burst(const struct sim *sim, const struct sim_pkt *pkt)
+{
+	return pkt->to == 1 && sim->lost_from && sim->sent[0] >= sim->lost_from &&
+	       sim->sent[0] <= sim->lost_to;
+}
+
 static void transmit(struct sim *sim, struct sim_pkt *pkt)
 {
 	struct sim_pkt *copy;
@@ -362,7 +370,7 @@ static void transmit(struct sim *sim, struct sim_pkt *pkt)
 		deliver_at(sim, pkt, sim->now + 4 * SIM_WIRE_NS);
 		return;
 	}
-	if (chosen(sim, pkt, sim->lost) || happens(sim, sim->loss)) {
+	if (chosen(sim, pkt, sim->lost) || in_burst(sim, pkt) || happens(sim, sim->loss)) {
 		sim_put(sim, pkt);
 		return;
 	}

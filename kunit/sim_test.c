@@ -2788,6 +2788,27 @@ static void sim_gap_tail(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, req->probe, 0);
 }
 
+/* Many more than a NAK comes for: each answer still is for all that was sent into the gap. */
+#define LONG_PKTS	300
+
+static void sim_gap_long(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	const char *wrong;
+
+	sim_reset(sim, PSN0, PSN1);
+	sim->slot = LONG_PKTS * SIM_MTU;
+	sim->side[0].qp->req.cwnd = 512;
+	sim->lost_from = 6;
+	sim->lost_to = 205;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, LONG_PKTS * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	wrong = sim_check(sim);
+	KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+	kunit_info(test, "%u packets\n", sim->sent[0]);
+	KUNIT_EXPECT_LE(test, sim->sent[0], LONG_PKTS + 200 + 64);
+}
+
 /* The same from a peer that sends all again, in order: NAKs come ever more seldom. */
 static void sim_gap_stream(struct kunit *test)
 {
@@ -2913,6 +2934,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE_PARAM(sim_gap_forgotten, gap_gen_params),
 	KUNIT_CASE(sim_gap_small),
 	KUNIT_CASE(sim_gap_tail),
+	KUNIT_CASE(sim_gap_long),
 	KUNIT_CASE(sim_gap_stream),
 	{}
 };
