@@ -9,12 +9,12 @@
  * with the QP or the MR; so there are no more than two for each QP, and those with
  * the workers.
  *
- * Nor does one process wait for pages of another: what needs nothing but memory is
- * brought by workers that never wait, and of what has to come from elsewhere, or is
- * asked for ahead, only a few works of each process are with the workers who may. As
- * long as one is the module is in use: its text cannot go before a page has come that
- * may never come, and rmmod is to say so, not to wait. The works that put the last
- * reference end in roe_fault_exit() at the latest.
+ * Nor does one process wait for pages of another: what needs nothing but memory has
+ * workers of its own, and only a few works of each process are with workers of any kind,
+ * for even the first may wait as long as its threads change its mappings. As long as
+ * a page has to come from elsewhere, or is asked for ahead, the module is in use: its text
+ * cannot go before that page has come, which may never come, and rmmod is to say so, not
+ * to wait. The works that put the last reference end in roe_fault_exit() at the latest.
  */
 #include <linux/hashtable.h>
 #include <linux/mm.h>
@@ -26,17 +26,17 @@
 #include "qp_state.h"
 #include "transport.h"
 
-static struct workqueue_struct *fault_wq;
+static struct workqueue_struct *fault_wq;	/* what needs nothing but memory */
 static struct workqueue_struct *slow_wq;	/* pages that are not in memory */
 static struct workqueue_struct *ahead_wq;	/* what nobody waits for */
 static struct workqueue_struct *verb_wq;	/* what a verb waits for */
 
 /*
- * Workers that may wait, of each queue: of all processes, and of one. It may ask for as
- * much as it likes, and for pages that never come.
+ * Workers of each queue: of all processes, and of one. It may ask for as much as it likes,
+ * and for pages that never come.
  */
-#define SLOW_MAX	512
-#define SLOW_EACH	16
+#define WORKERS_MAX	512
+#define WORKERS_EACH	16
 
 /*
  * So long a page that could not be had is not asked for again. The step that needed it is
@@ -45,10 +45,7 @@ static struct workqueue_struct *verb_wq;	/* what a verb waits for */
  */
 #define FAILED_NS	NSEC_PER_SEC
 
-/*
- * Whose pages do not come at once, or are asked for ahead; as long as there is a work in
- * that queue. Holds the module.
- */
+/* Who has works in a queue, as long as it has. Holds the module, but not for fault_wq. */
 struct roe_fault_process {
 	struct hlist_node	entry;
 	const struct mm_struct	*mm;		/* only compared */
@@ -78,16 +75,16 @@ struct request {
 int roe_fault_init(void)
 {
 	/* works wait for memory, so none of them may be needed to free some */
-	fault_wq = alloc_workqueue("roe_fault", WQ_UNBOUND, 0);
+	fault_wq = alloc_workqueue("roe_fault", WQ_UNBOUND, WORKERS_MAX);
 	if (!fault_wq)
 		return -ENOMEM;
-	slow_wq = alloc_workqueue("roe_slow", WQ_UNBOUND, SLOW_MAX);
+	slow_wq = alloc_workqueue("roe_slow", WQ_UNBOUND, WORKERS_MAX);
 	if (!slow_wq)
 		goto err_slow;
-	ahead_wq = alloc_workqueue("roe_ahead", WQ_UNBOUND, SLOW_MAX);
+	ahead_wq = alloc_workqueue("roe_ahead", WQ_UNBOUND, WORKERS_MAX);
 	if (!ahead_wq)
 		goto err_ahead;
-	verb_wq = alloc_workqueue("roe_verb", WQ_UNBOUND, SLOW_MAX);
+	verb_wq = alloc_workqueue("roe_verb", WQ_UNBOUND, WORKERS_MAX);
 	if (!verb_wq)
 		goto err_verb;
 	return 0;
@@ -213,47 +210,71 @@ static struct roe_fault_process *find(const struct mm_struct *mm,
 	return NULL;
 }
 
+static bool holds_module(const struct roe_fault_process *p)
+{
+	return p->wq != fault_wq;
+}
+
 static void dequeue(struct roe_turn *turn)
 {
+	const struct workqueue_struct *wq = turn->process->wq;
 	struct request *r;
 
 	lockdep_assert_held(&processes_lock);
 	list_del(&turn->entry);
-	if (turn->process->wq != slow_wq)
+	if (wq == ahead_wq || wq == verb_wq)
 		return;
 	r = container_of(turn, struct request, turn);
 	hash_del(&r->qp_entry);
 	hash_del(&r->odp_entry);
 }
 
+/* @fresh: becomes the process, and is NULL then; or is, without memory. */
+static struct roe_fault_process *create(const struct mm_struct *mm, struct workqueue_struct *wq,
+					struct roe_fault_process **fresh)
+{
+	struct roe_fault_process *p = *fresh;
+
+	if (!p)
+		return NULL;
+	p->mm = mm;
+	p->wq = wq;
+	if (holds_module(p) && !try_module_get(THIS_MODULE))
+		return NULL;
+	*fresh = NULL;
+	INIT_LIST_HEAD(&p->waiting);
+	hash_add(processes, &p->entry, (unsigned long)mm);
+	return p;
+}
+
 /*
- * To a worker, or to wait for one. @fresh: becomes the process if there is none yet, and
- * is NULL then. Returns false if the module is on its way out.
+ * One work more of a process: a worker may have it now if its entry is empty, else it waits
+ * for one. Returns false without memory, or if the module is on its way out.
  */
+static bool join(struct roe_turn *turn, const struct mm_struct *mm,
+		 struct workqueue_struct *wq, struct roe_fault_process **fresh)
+{
+	struct roe_fault_process *p = find(mm, wq) ?: create(mm, wq, fresh);
+
+	if (!p)
+		return false;
+	turn->process = p;
+	INIT_LIST_HEAD(&turn->entry);
+	if (p->working < WORKERS_EACH)
+		p->working++;
+	else
+		list_add_tail(&turn->entry, &p->waiting);
+	return true;
+}
+
 static bool take_turn(struct roe_turn *turn, const struct mm_struct *mm,
 		      struct workqueue_struct *wq, struct roe_fault_process **fresh)
 {
-	struct roe_fault_process *p = find(mm, wq);
+	bool ok = join(turn, mm, wq, fresh);
 
-	if (!p) {
-		if (!try_module_get(THIS_MODULE))
-			return false;
-		p = *fresh;
-		*fresh = NULL;
-		p->mm = mm;
-		p->wq = wq;
-		INIT_LIST_HEAD(&p->waiting);
-		hash_add(processes, &p->entry, (unsigned long)mm);
-	}
-	turn->process = p;
-	INIT_LIST_HEAD(&turn->entry);
-	if (p->working < SLOW_EACH) {
-		p->working++;
+	if (ok && list_empty(&turn->entry))
 		queue_work(wq, &turn->work);
-	} else {
-		list_add_tail(&turn->entry, &p->waiting);
-	}
-	return true;
+	return ok;
 }
 
 /* A worker is free: the next one of the same process. */
@@ -274,8 +295,9 @@ static void next(struct roe_fault_process *p)
 	spin_unlock(&processes_lock);
 	if (!last)
 		return;
+	if (holds_module(p))
+		module_put(THIS_MODULE);
 	kfree(p);
-	module_put(THIS_MODULE);
 }
 
 /**
@@ -384,6 +406,13 @@ static bool wanted(const struct request *r)
 	return ok;
 }
 
+/* It waits: who forgets it finds it. */
+static void list_waiting(struct request *r)
+{
+	hash_add(by_qp, &r->qp_entry, r->qp_id);
+	hash_add(by_odp, &r->odp_entry, (unsigned long)r->odp);
+}
+
 static void run_slow(struct work_struct *work)
 {
 	struct request *r = container_of(work, struct request, turn.work);
@@ -401,20 +430,41 @@ static bool queue_slow(struct request *r, struct roe_fault_process **fresh)
 	spin_lock(&processes_lock);
 	INIT_WORK(&r->turn.work, run_slow);
 	ok = wanted(r) && take_turn(&r->turn, roe_odp_mm(r->odp), slow_wq, fresh);
-	if (ok && !list_empty(&r->turn.entry)) {
-		hash_add(by_qp, &r->qp_entry, r->qp_id);
-		hash_add(by_odp, &r->odp_entry, (unsigned long)r->odp);
-	}
+	if (ok && !list_empty(&r->turn.entry))
+		list_waiting(r);
 	spin_unlock(&processes_lock);
 	return ok;
+}
+
+/* Whether this worker goes on with it: not if it is to wait, or is not to be done at all. */
+static bool begin(struct request *r)
+{
+	struct roe_fault_process *fresh = kzalloc(sizeof(*fresh), GFP_NOWAIT | __GFP_NOWARN);
+	bool ok, now;
+
+	spin_lock(&processes_lock);
+	ok = wanted(r) && join(&r->turn, roe_odp_mm(r->odp), fault_wq, &fresh);
+	now = ok && list_empty(&r->turn.entry);
+	if (ok && !now)
+		list_waiting(r);
+	spin_unlock(&processes_lock);
+	kfree(fresh);
+	if (!ok)
+		finish(r, -EAGAIN);
+	return now;
 }
 
 static void run(struct work_struct *work)
 {
 	struct request *r = container_of(work, struct request, turn.work);
 	struct roe_fault_process *fresh;
-	long n = fetch(r, FOLL_NOWAIT);
+	long n;
 
+	/* next() has already counted what had to wait */
+	if (!r->turn.process && !begin(r))
+		return;
+	n = fetch(r, FOLL_NOWAIT);
+	next(r->turn.process);
 	if (n != -EBUSY) {
 		finish(r, n);
 		return;
@@ -439,6 +489,7 @@ static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *od
 	if (!r)
 		return false;
 	INIT_WORK(&r->turn.work, run);
+	r->turn.process = NULL;
 	refcount_inc(&odp->refs);
 	r->odp = odp;
 	r->addr = fault->addr;

@@ -3,7 +3,7 @@
  * odp - on-demand paging: memory that is registered but not pinned.
  *
  * usage: odp [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-t SECONDS] [-s SEED]
- *	[die | show | stall | frozen FOLDER]
+ *	[die | show | stall | frozen FOLDER | zap]
  *
  * ODP_FREEZE=FOLDER: of a file system that may be frozen for a while.
  *
@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <linux/userfaultfd.h>
@@ -913,11 +914,13 @@ static void test_advice_ends(void)
 
 /*
  * Each of many QPs waits for a page of @a of its own, then the parent is told; until the
- * input ends. SENDs read it, READs write to it. The file system of @dir, if there is one,
- * is frozen meanwhile: between that and its thaw nothing may change the mappings of this
- * process, whose lock is held by who waits.
+ * input ends. SENDs read it, READs write to it. @begin, if there is one, is called before
+ * the first waits, and returns 0 or why not. The file system of @dir, if there is
+ * one, is frozen meanwhile: between that and its thaw nothing may change the mappings of
+ * this process, whose lock is held by who waits.
  */
-static int wait_for_pages(const struct rt_buf *a, enum ibv_wr_opcode op, int dir)
+static int wait_for_pages(const struct rt_buf *a, enum ibv_wr_opcode op, int (*begin)(void),
+			  int dir)
 {
 	static struct rt_pair p[STALLED];
 	struct rt_buf far = rt_buf(rt_dev_a(), PAGE, RT_ACCESS_ALL);
@@ -937,6 +940,8 @@ static int wait_for_pages(const struct rt_buf *a, enum ibv_wr_opcode op, int dir
 		rt_pair_create(&p[i], rt_dev_a(), rt_dev_a(), &opt);
 	if (dir >= 0 && ioctl(dir, FIFREEZE, 0))
 		return 3;
+	if (begin && begin())
+		return 2;
 	for (i = 0; i < STALLED; i++) {
 		sge = sge_of(a, 2 * i * PAGE, PAGE);
 		rt_post(&p[i].a, &wr);
@@ -961,7 +966,7 @@ static int stall(void)
 
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range))
 		return 3;
-	return jam(rt_dev_a(), &a) ? wait_for_pages(&a, IBV_WR_SEND, -1) : 1;
+	return jam(rt_dev_a(), &a) ? wait_for_pages(&a, IBV_WR_SEND, NULL, -1) : 1;
 }
 
 /* The same, with a file that nobody may write to for now. */
@@ -975,7 +980,46 @@ static int frozen(const char *folder)
 	if (fd < 0 || ftruncate(fd, len))
 		return 3;
 	a = reg(rt_dev_a(), map(len, MAP_SHARED, fd), len, ODP);
-	return wait_for_pages(&a, IBV_WR_RDMA_READ, dir);
+	return wait_for_pages(&a, IBV_WR_RDMA_READ, NULL, dir);
+}
+
+/* Address space with a page table for each 2 MiB: to take nothing away from it takes long. */
+#define ZAP_LEN	(4ul << 30)
+#define ZAPPERS	8
+
+static uint8_t *zap_area;
+
+static void *zap_always(void *arg)
+{
+	/* whoever has something to do goes first */
+	setpriority(PRIO_PROCESS, gettid(), 19);
+	for (;;)
+		madvise(zap_area, ZAP_LEN, MADV_DONTNEED);
+	return arg;
+}
+
+static int start_zapping(void)
+{
+	pthread_t t;
+	int i, err = 0;
+
+	for (i = 0; i < ZAPPERS && !err; i++)
+		err = pthread_create(&t, NULL, zap_always, NULL);
+	return err;
+}
+
+/* The same, with threads that take the pages away again and again, one or another always. */
+static int zap(void)
+{
+	struct rt_buf a;
+	size_t i;
+
+	zap_area = map(ZAP_LEN, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	madvise(zap_area, ZAP_LEN, MADV_NOHUGEPAGE);
+	for (i = 0; i < ZAP_LEN; i += HUGE_LEN)
+		zap_area[i] = 1;
+	a = reg(rt_dev_a(), zap_area, 2 * STALLED * PAGE, ODP);
+	return wait_for_pages(&a, IBV_WR_SEND, start_zapping, -1);
 }
 
 static pid_t start_waiters(const char *how, const char *arg, int *in, int *out)
@@ -1047,6 +1091,7 @@ static void test_stalled(void)
 	const char *folder = getenv("ODP_FREEZE");
 
 	test_waiters("stall", NULL, "userfaultfd");
+	test_waiters("zap", NULL, "threads that take them away");
 	if (folder)
 		test_waiters("frozen", folder, "a frozen file system");
 }
@@ -1152,6 +1197,8 @@ int main(int argc, char **argv)
 		return tools();
 	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "stall"))
 		return stall();
+	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "zap"))
+		return zap();
 	if (argc > rt_args.first + 1 && !strcmp(argv[rt_args.first], "frozen"))
 		return frozen(argv[rt_args.first + 1]);
 	test_caps();
