@@ -50,7 +50,14 @@ static int check_mtu(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 
 	most = ah->grh.sgid_attr ? roe_device_gid_mtu(qp->dev, ah->grh.sgid_attr) :
 				   roe_device_mtu(qp->dev);
-	return mtu < 256 || mtu > most ? -EINVAL : 0;
+	if (mtu >= 256 && mtu <= most)
+		return 0;
+	/* most programs ask for the active MTU, where a GID's own netdev may allow less */
+	if (mtu > most)
+		ibdev_info_ratelimited(&qp->dev->ib,
+				       "path MTU %d refused: the netdev of the GID has room for %d\n",
+				       mtu, most);
+	return -EINVAL;
 }
 
 static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,

@@ -259,7 +259,8 @@ vlan_mtu()
 vlan_mtu_refused()
 {
 	vlan_mtu 4096 10.7.0.1 10.7.0.2 && return 1
-	grep "Failed to modify QP to RTR" "$TMP/client.out"
+	grep "Failed to modify QP to RTR" "$TMP/client.out" &&
+		dmesg | grep "path MTU 4096 refused: the netdev of the GID has room for 1024"
 }
 
 ip -n rb link set vb.7 mtu 1500
