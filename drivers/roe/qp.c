@@ -30,6 +30,7 @@
 #include "post.h"
 #include "qp_state.h"
 #include "relay.h"
+#include "rnr.h"
 #include "trace.h"
 #include "transport.h"
 
@@ -581,6 +582,17 @@ static void deliver_events(struct roe_qp *qp, u32 events)
 	roe_notify_queue(&qp->event_work);
 }
 
+/* A new RNR timer: no sooner than its retry has room among those of this CPU. */
+static void pace_rnr(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+
+	if (!req->rnr_wait || !req->rnr_deadline || req->rnr_deadline == req->rnr_paced)
+		return;
+	req->rnr_deadline = roe_rnr_pace(req->rnr_deadline, ctx->now);
+	req->rnr_paced = req->rnr_deadline;
+}
+
 /* Is the flush of what was posted still under way? */
 static bool flushes(const struct roe_qp *qp)
 {
@@ -600,6 +612,7 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 	if (qp->overrun && qp->state != IB_QPS_ERR && qp->state != IB_QPS_RESET)
 		roe_complete_error(qp, ctx);
 	check_drained(qp, ctx);
+	pace_rnr(qp, ctx);
 	arm_timer(qp);
 	more |= flushes(qp);
 	if (qp->state == IB_QPS_ERR && qp->rq.ring)
@@ -998,13 +1011,18 @@ static enum hrtimer_restart qp_timer(struct hrtimer *timer)
 {
 	struct roe_qp *qp = container_of(timer, struct roe_qp, timer);
 	struct roe_ctx ctx roe_uninitialized;
+	bool retry;
 
 	roe_qp_begin(qp, &ctx);
 	ctx.may_call = true;
 	qp->timer_at = 0;
+	retry = qp->req.rnr_wait;
 	if (roe_qp_has_timer(qp))
 		roe_timer_run(qp, &ctx);
+	retry = retry && !qp->req.rnr_wait;
 	roe_qp_end(qp, &ctx);
+	if (retry)
+		roe_rnr_spent(ktime_get_ns() - ctx.now);
 	return HRTIMER_NORESTART;
 }
 

@@ -193,6 +193,7 @@ struct roe_req {
 	u64	drop_until;	/* ns: an answer may be to what came without it */
 	u32	drops;		/* how often so, without progress */
 	u64	rnr_deadline;	/* ns, 0: none; without rnr_wait: no memory before */
+	u64	rnr_paced;	/* ... that roe_rnr_pace() has seen */
 	u32	backoff;	/* shift of early_deadline */
 	u32	srtt, rttvar;	/* ns */
 	u32	rtt_min;	/* ns, since it was connected; 0: no sample yet */

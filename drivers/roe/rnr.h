@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What RNR retries may take of a processor.
+ *
+ * A QP whose peer has no receive tries again when its RNR timer has run, 10 us later
+ * perhaps, and for ever with an rnr_retry of 7; the timer runs in a softirq, before any
+ * process. So a few hundred QPs of one process would keep a CPU from all others. The timer
+ * is the least that a requester waits (IBTA 9.7.5.2.8): where the retries of a CPU have taken
+ * more than a share of its time lately, the next ones wait longer.
+ */
+#ifndef ROE_RNR_H
+#define ROE_RNR_H
+
+#include <linux/types.h>
+
+u64 roe_rnr_pace(u64 at, u64 now);
+void roe_rnr_spent(u64 ns);
+
+#endif /* ROE_RNR_H */
