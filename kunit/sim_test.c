@@ -2609,6 +2609,24 @@ static void error_flush_dropped_too(struct kunit *test)
 	}
 }
 
+/* IP takes its time with a burst: the QP has another connection by then, and a READ of it. */
+static void error_drop_older(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_pkt *pkt;
+
+	sim_post(sim, 0, IB_WR_RDMA_READ, 3 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	pkt = sim_take(sim);
+	KUNIT_ASSERT_NOT_NULL(test, pkt);
+	sim_receive(sim, 1, &pkt->rx);
+	sim_put(sim, pkt);
+	drop_responses(sim, roe_psn_add(PSN0, 0x900000), 64);
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->resp.rsrc_pending, 1);
+	timer_emit(sim);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+}
+
 /* What was not in the burst was not refused: READs before, between and by an ACK's PSN. */
 static void error_drop_others(struct kunit *test)
 {
@@ -2903,6 +2921,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_ack_dropped_too),
 	KUNIT_CASE(error_flush_dropped_too),
 	KUNIT_CASE(error_drop_others),
+	KUNIT_CASE(error_drop_older),
 	KUNIT_CASE(error_drop_alone),
 	KUNIT_CASE(error_dropped_in_error),
 	{}

@@ -1183,6 +1183,7 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	qp->stats = qp->dev->stats;
 	qp->keys = &qp->dev->keys;
 	qp->pd = qp->ib.pd;
+	roe_cc_reset(qp);
 	qp->scq = roe_cq(init->send_cq);
 	qp->rcq = roe_cq(init->recv_cq);
 	qp->srq = init->srq ? roe_srq(init->srq) : NULL;

@@ -276,10 +276,16 @@ static void discard(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /*
- * RESET takes the SQ from a QP that reads it (direct.c): not before the end of that burst.
+ * RESET takes the SQ from a QP that reads it (direct.c): not before the end of that burst,
+ * nor before the network has taken one, that nothing of this connection leaves in the next.
  * Nor ERR, that what was posted is flushed when modify returns. No other burst begins
  * meanwhile, so this takes as long as the peer needs for one and its answers.
  */
+static bool in_burst(const struct roe_qp *qp, enum ib_qp_state next)
+{
+	return qp->lent || (next == IB_QPS_RESET && qp->tx_busy);
+}
+
 static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_attr *attr,
 			 int mask)
 {
@@ -288,7 +294,7 @@ static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib
 
 	roe_qp_begin(qp, ctx);
 	discard(qp, ctx);
-	while (stops && qp->lent) {
+	while (stops && in_burst(qp, attr->qp_state)) {
 		qp->stopping = true;
 		roe_qp_end(qp, ctx);
 		usleep_range(10, 20);

@@ -553,12 +553,23 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 ROE_EXPORT_FOR_TEST(roe_requester_reset);
 
 /* No packet, done when their turn comes. */
+/*
+ * A user may deregister an MR whose registration is still in the SQ (SMC-R does, when it has
+ * waited for long): it is gone unless it is in the table, and what is there lasts for this run.
+ */
+static int reg_mr(struct roe_qp *qp, const struct roe_swqe *wqe)
+{
+	if (roe_mr_find(qp->keys, wqe->rkey) != wqe->reg_mr)
+		return -EINVAL;
+	return roe_mr_fast_reg(qp->pd, wqe->reg_mr, wqe->rkey, wqe->reg_access);
+}
+
 static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
 {
 	int err;
 
 	if (wqe->opcode == IB_WR_REG_MR)
-		err = roe_mr_fast_reg(qp->pd, wqe->reg_mr, wqe->rkey, wqe->reg_access);
+		err = reg_mr(qp, wqe);
 	else if (wqe->opcode == IB_WR_BIND_MW)
 		err = roe_mw_bind(qp, wqe);
 	else

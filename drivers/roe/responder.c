@@ -1428,7 +1428,7 @@ static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
 
 		bool here = !found && has_psn(rs, psn);
 
-		if (rs->burst != resp->burst ||
+		if (!rs->kind || rs->burst != resp->burst ||
 		    (!found && !here && roe_psn_diff(rs->burst_psn, psn) < 0))
 			continue;
 		left -= min(left, unanswer(resp, rs, here ? psn : rs->burst_psn));
@@ -1482,7 +1482,7 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn)
 {
 	struct roe_resp *resp = &qp->resp;
 	struct roe_rsrc *rsrc = resp->rsrc;
-	u32 nr = resp->rsrc_nr;
+	u32 nr = resp->rsrc_nr, burst = resp->burst;
 
 	roe_early_purge(&resp->early);
 	memset(resp, 0, offsetof(struct roe_resp, rwqe));
@@ -1490,6 +1490,8 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn)
 	resp->psn = psn;
 	resp->done_psn = roe_psn_add(psn, -1);
 	resp->done_known = true;
+	/* what IP refuses of an older burst is no answer to what comes now */
+	resp->burst = burst + 1;
 	resp->rsrc = rsrc;
 	resp->rsrc_nr = nr;
 	if (rsrc)
