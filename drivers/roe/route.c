@@ -11,6 +11,7 @@
 #include <net/ip6_route.h>
 #include <net/l3mdev.h>
 #include <net/route.h>
+#include <net/xfrm.h>
 #include <rdma/ib_addr.h>
 #include <roe/wire.h>
 #include "net.h"
@@ -128,7 +129,11 @@ static bool local_v4(const struct dst_entry *dst)
 	return container_of(dst, struct rtable, dst)->rt_flags & RTCF_LOCAL;
 }
 
-static struct dst_entry *lookup_v6(struct net *net, const struct roe_av *av, int oif)
+/*
+ * @flags: RT6_LOOKUP_F_IFACE: by @oif alone. For IPv6 that is only a wish as soon as there
+ * is a source address, which ip6_dst_lookup_flow() would leave so.
+ */
+static struct dst_entry *lookup_v6(struct net *net, const struct roe_av *av, int oif, int flags)
 {
 	struct flowi6 fl6 = {
 		.flowi6_oif = oif,
@@ -144,7 +149,12 @@ static struct dst_entry *lookup_v6(struct net *net, const struct roe_av *av, int
 	/* A netdev has an EUI-64 GID even where ipv6.disable=1 left no tables. */
 	if (!ipv6_mod_enabled())
 		return NULL;
-	dst = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
+	dst = ip6_route_output_flags(net, NULL, &fl6, flags);
+	if (dst->error) {
+		dst_release(dst);
+		return NULL;
+	}
+	dst = xfrm_lookup_route(net, dst, flowi6_to_flowi(&fl6), NULL, 0);
 	return IS_ERR(dst) ? NULL : dst;
 }
 
@@ -187,12 +197,12 @@ static struct dst_entry *lookup_bound_v6(struct net *net, const struct roe_av *a
 	struct dst_entry *dst;
 
 	if (!(ipv6_addr_type(&av->daddr) & (IPV6_ADDR_LINKLOCAL | IPV6_ADDR_MULTICAST))) {
-		dst = lookup_v6(net, av, domain);
+		dst = lookup_v6(net, av, domain, 0);
 		if (dst && local_v6(dst))
 			return dst;
 		dst_release(dst);
 	}
-	return lookup_v6(net, av, av->oif);
+	return lookup_v6(net, av, av->oif, RT6_LOOKUP_F_IFACE);
 }
 
 static struct dst_entry *lookup(const struct roe_dev *dev, const struct roe_av *av)

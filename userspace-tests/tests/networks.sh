@@ -247,8 +247,8 @@ ip -n rb link del vb.8
 check "... and untagged again" captured "udp port 4791" "> [0-9a-f:]*, ethertype IPv6.*4791" \
 	linked_by va vb
 
-# vlan_mtu MTU ADDRA ADDRB - between the GIDs of these addresses
-vlan_mtu()
+# with_mtu MTU ADDRA ADDRB - between the GIDs of these addresses
+with_mtu()
 {
 	local ga gb
 	ga=$(ns_gid ra roe0 "$2") && gb=$(ns_gid rb roe1 "$3") || return
@@ -258,20 +258,42 @@ vlan_mtu()
 
 vlan_mtu_refused()
 {
-	vlan_mtu 4096 10.7.0.1 10.7.0.2 && return 1
+	with_mtu 4096 10.7.0.1 10.7.0.2 && return 1
 	grep "Failed to modify QP to RTR" "$TMP/client.out" &&
 		dmesg | grep "path MTU 4096 refused: the netdev of the GID has room for 1024"
 }
 
 ip -n rb link set vb.7 mtu 1500
 check "a path MTU above that of the VLAN is refused" vlan_mtu_refused
-check "... a smaller one is not" vlan_mtu 1024 10.7.0.1 10.7.0.2
-check "... nor without the VLAN" vlan_mtu 4096 10.0.0.1 10.0.0.2
+check "... a smaller one is not" with_mtu 1024 10.7.0.1 10.7.0.2
+check "... nor without the VLAN" with_mtu 4096 10.0.0.1 10.0.0.2
 
 ip -n ra link del va.7
 ip -n rb link del vb.7
 check "VLAN deleted: its GIDs go" wait_for 10 eval \
 	'! ip netns exec ra grep -qsx 0000:0000:0000:0000:0000:ffff:0a07:0001 /sys/class/infiniband/roe0/ports/1/gids/*'
+
+# --- another netdev of the same subnets, with less room, that other packets prefer ---
+second_wire()
+{
+	ip -n ra link add va2 type veth peer name vb2 netns rb || return
+	no_dad va2 ra
+	no_dad vb2 rb
+	ip -n ra addr add 10.0.0.21/24 dev va2 metric 10
+	ip -n rb addr add 10.0.0.22/24 dev vb2 metric 10
+	ip -n ra addr add fd00:a::21/64 dev va2 metric 10 nodad
+	ip -n rb addr add fd00:a::22/64 dev vb2 metric 10 nodad
+	ip -n ra link set va2 mtu 1500 up
+	ip -n rb link set vb2 mtu 1500 up
+	reach rb 10.0.0.21 fd00:a::21 && ip -n rb -6 route get fd00:a::1 | grep -w vb2 &&
+		ip -n rb route get 10.0.0.1 | grep -w vb2
+}
+
+# What goes by another netdev than that of its GID does not fit.
+check "a better way to the same subnet" second_wire
+check "... packets keep to the netdev of their GID, IPv4" with_mtu 4096 10.0.0.1 10.0.0.2
+check "... IPv6" with_mtu 4096 fd00:a::1 fd00:a::2
+ip -n ra link del va2
 
 # --- macvlan over the device's netdev ---
 ip -n ra link add link va name mv type macvlan mode bridge
