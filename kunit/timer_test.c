@@ -70,6 +70,11 @@ static void timer_rto(struct kunit *test)
 		qp->req.backoff = shift;
 		KUNIT_EXPECT_EQ_MSG(test, rto(qp), want, "shift %u", shift);
 	}
+	/* on a long way that never changes, too, the peer may be busy */
+	qp->req.backoff = 0;
+	qp->req.rttvar = 0;
+	qp->req.srtt = 50 * NSEC_PER_MSEC;
+	KUNIT_EXPECT_EQ(test, rto(qp), 50ull * NSEC_PER_MSEC + ROE_RTO_MIN_NS);
 }
 
 /* RFC 6298: first sample sets both, a steady round trip brings the variance down. */
@@ -308,6 +313,81 @@ static void timer_backoff_read_middle(struct kunit *test)
 	sim_put(sim, late);
 	KUNIT_EXPECT_EQ(test, req->una, roe_psn_add(PSN0, 2));
 	KUNIT_EXPECT_EQ(test, req->backoff, 1);
+}
+
+/* side 0 sends a whole window, of which nothing arrives. Returns the window. */
+static u32 in_vain(struct sim *sim)
+{
+	sim->slot = ROE_WINDOW_PKTS * SIM_MTU;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, sim->slot, SIG);
+	sim_emit(sim, 0);
+	arrive(sim, 0);
+	return sim->side[0].qp->req.cwnd;
+}
+
+/* On a way longer than the RTO the first answers are still to come when the clock runs out. */
+static void timer_long_way(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	u32 window = in_vain(sim);
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		expire(sim);
+		KUNIT_EXPECT_EQ_MSG(test, req->cwnd, window, "round %u", i);
+		sim_emit(sim, 0);
+		arrive(sim, 0);
+	}
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* Nor is the same flight a loss twice. */
+static void timer_lost_once(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	u32 window;
+
+	req->srtt = NSEC_PER_MSEC;
+	window = in_vain(sim) * ROE_WINDOW_KEPT / 10;
+	expire(sim);
+	KUNIT_EXPECT_EQ(test, req->cwnd, window);
+	sim_emit(sim, 0);
+	arrive(sim, 0);
+	expire(sim);
+	KUNIT_EXPECT_EQ(test, req->cwnd, window);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+	/* the next one is */
+	window = req->cwnd;
+	in_vain(sim);
+	expire(sim);
+	KUNIT_EXPECT_LT(test, req->cwnd, window);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+}
+
+/* The ACK of a WRITE behind a long READ comes when all of that has: no round trip. */
+static void timer_behind_read(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+
+	sim->slot = 2 * ROE_WINDOW_PKTS * SIM_MTU;
+	sim_post(sim, 0, IB_WR_RDMA_READ, sim->slot, SIG);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_NE(test, req->rtt_start, 0);
+	arrive(sim, 1);
+	sim_emit(sim, 1);
+	arrive(sim, 1);
+	KUNIT_EXPECT_EQ(test, req->rtt_start, 0);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 10, SIG);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 2);
+	KUNIT_EXPECT_EQ(test, req->rtt_start, 0);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
 }
 
 /* As if IP had refused what side 0 has just sent, from @psn on. */
@@ -598,6 +678,9 @@ static struct kunit_case pair_cases[] = {
 	KUNIT_CASE(timer_backoff_read),
 	KUNIT_CASE(timer_backoff_read_twice),
 	KUNIT_CASE(timer_backoff_read_middle),
+	KUNIT_CASE(timer_long_way),
+	KUNIT_CASE(timer_lost_once),
+	KUNIT_CASE(timer_behind_read),
 	KUNIT_CASE(timer_refused),
 	KUNIT_CASE(timer_refused_tail),
 	KUNIT_CASE(timer_refused_nak),

@@ -167,7 +167,7 @@ struct roe_req {
 	u32	ssthresh;	/* ... by 1/8 a round trip below this, by a few packets above */
 	u32	credit;		/* ... what was acknowledged since, times those packets */
 	u32	counted;	/* una when that was looked at the last time */
-	u32	recover;	/* the window was halved for what was sent before this */
+	u32	recover;	/* the window is smaller for what was sent before this */
 	u32	eased;		/* ... made smaller by a CNP for what was sent before this */
 	u32	alpha;		/* how much smaller the next one makes it, 1/1024 of half of it */
 	u64	alpha_at;	/* ... as of then, ns; 0: there was none yet */

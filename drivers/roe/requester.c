@@ -841,10 +841,7 @@ static void ask_in_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *t
 		req->since_ack = 0;
 		p = &txb->pkt[txb->n - 1 - n].p;
 		p->ackreq = true;
-		if (!req->rtt_start) {
-			req->rtt_psn = p->psn;
-			req->rtt_start = ctx->now;
-		}
+		roe_timer_start_sample(qp, ctx->now, p->psn);
 	}
 	req->since_ack += n;
 }
@@ -960,9 +957,8 @@ static void sent(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (roe_psn_diff(p->psn, req->max_psn) < 0) {
 		txb->pkt[txb->n - 1].again = true;
 		roe_qp_count(qp, ROE_STAT_RETRANS);
-	} else if (p->ackreq && !req->rtt_start) {
-		req->rtt_psn = p->psn;
-		req->rtt_start = ctx->now;
+	} else if (p->ackreq) {
+		roe_timer_start_sample(qp, ctx->now, p->psn);
 	}
 	if (roe_psn_diff(req->wqe_psn, req->max_psn) > 0)
 		req->max_psn = req->wqe_psn;

@@ -7,9 +7,10 @@
  * - ack_deadline: the Local ACK Timeout of the oldest unacknowledged request
  *   (IBTA 9.9.2.4), 4.096 us * 2^t; each expiry counts against retry_cnt.
  * - early_deadline: below it, from the measured round trip as in RFC 6298
- *   (RTO = SRTT + 4 * RTTVAR, doubled on each expiry until there is a sample); counts nothing, so a
- *   lost tail costs round trips and not the whole verbs time-out. A sample is the time of a
- *   packet sent once, or of a READ sent again from its middle, whose responses are no others.
+ *   (RTO = SRTT + max(4 * RTTVAR, ROE_RTO_MIN_NS), doubled on each expiry until there is a
+ *   sample); counts nothing, so a lost tail costs round trips and not the whole verbs time-out.
+ *   A sample is the time of a packet sent once, or of a READ sent again from its middle, whose
+ *   responses are no others.
  *
  * - drop_deadline: the queue of this host that refused packets may have room again. Nothing
  *   is known about the way then, so neither the RTO nor a retry has to do with it.
@@ -68,7 +69,7 @@ ROE_EXPORT_FOR_TEST(roe_timer_ack_ns);
 static u64 rto(const struct roe_qp *qp)
 {
 	const struct roe_req *req = &qp->req;
-	u64 ns = max_t(u64, req->srtt + 4ull * req->rttvar, ROE_RTO_MIN_NS);
+	u64 ns = req->srtt + max_t(u64, 4ull * req->rttvar, ROE_RTO_MIN_NS);
 
 	return min_t(u64, ns << min(req->backoff, 12u), ROE_RTO_MAX_NS);
 }
@@ -136,6 +137,25 @@ static void take_sample(struct roe_req *req, u64 span)
 }
 
 /**
+ * roe_timer_start_sample() - a packet leaves that may be timed
+ * @qp: no sample is running if rtt_start is 0
+ * @now: ns
+ * @psn: of a packet that is sent for the first time and asks for an answer
+ *
+ * What lies behind a READ longer than the window waits for all of its responses: the time
+ * that takes says nothing about the way.
+ */
+void roe_timer_start_sample(struct roe_qp *qp, u64 now, u32 psn)
+{
+	struct roe_req *req = &qp->req;
+
+	if (req->rtt_start || roe_psn_diff(psn, req->una) > (s32)req->cwnd)
+		return;
+	req->rtt_psn = psn;
+	req->rtt_start = now;
+}
+
+/**
  * roe_timer_sample() - a response acknowledged everything before @psn
  * @qp: takes a round-trip sample if the timed packet is among that
  * @now: ns
@@ -199,26 +219,16 @@ u64 roe_timer_next(const struct roe_qp *qp)
 	const struct roe_req *req = &qp->req;
 	u64 next = req->rnr_deadline;
 
-	if (req->ack_deadline && (!next || req->ack_deadline < next))
-		next = req->ack_deadline;
-	if (req->early_deadline && (!next || req->early_deadline < next))
-		next = req->early_deadline;
-	if (req->drop_deadline && (!next || req->drop_deadline < next))
-		next = req->drop_deadline;
-	if (req->reorder.until && (!next || req->reorder.until < next))
-		next = req->reorder.until;
-	if (qp->resp.echo.until && (!next || qp->resp.echo.until < next))
-		next = qp->resp.echo.until;
-	if (qp->hold.until && (!next || qp->hold.until < next))
-		next = qp->hold.until;
-	if (qp->resp.rnr_look && (!next || qp->resp.rnr_look < next))
-		next = qp->resp.rnr_look;
-	if (qp->rate.wake && (!next || qp->rate.wake < next))
-		next = qp->rate.wake;
-	if (qp->unsent.look && (!next || qp->unsent.look < next))
-		next = qp->unsent.look;
-	if (qp->pages_at && (!next || qp->pages_at < next))
-		next = qp->pages_at;
+	next = min_not_zero(next, req->ack_deadline);
+	next = min_not_zero(next, req->early_deadline);
+	next = min_not_zero(next, req->drop_deadline);
+	next = min_not_zero(next, req->reorder.until);
+	next = min_not_zero(next, qp->resp.echo.until);
+	next = min_not_zero(next, qp->hold.until);
+	next = min_not_zero(next, qp->resp.rnr_look);
+	next = min_not_zero(next, qp->rate.wake);
+	next = min_not_zero(next, qp->unsent.look);
+	next = min_not_zero(next, qp->pages_at);
 	return next;
 }
 
@@ -252,12 +262,26 @@ static void ask_again(struct roe_req *req, const struct roe_ctx *ctx)
 	req->implied_until = ctx->now + req->srtt;
 }
 
+/*
+ * A clock has run out: fewer in flight, once for what was in flight together. Not before
+ * the first sample: on a way longer than the RTO nothing was lost.
+ */
+static void lost(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+
+	if (!req->srtt || roe_psn_diff(req->una, req->recover) < 0)
+		return;
+	roe_requester_lost(qp);
+	req->recover = req->max_psn;
+}
+
 /* Nothing was acknowledged for a whole Local ACK Timeout. */
 static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_qp_count(qp, ROE_STAT_TIMEOUT);
 	ask_again(&qp->req, ctx);
-	roe_requester_lost(qp);
+	lost(qp);
 	if (roe_requester_retry(qp, ctx))
 		roe_timer_arm(qp, ctx);
 }
@@ -294,7 +318,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->early_deadline = ctx->now + rto(qp);
 	req->early = true;
 	ask_again(req, ctx);
-	roe_requester_lost(qp);
+	lost(qp);
 	roe_requester_rewind(qp);
 }
 

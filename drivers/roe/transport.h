@@ -37,7 +37,7 @@
 #define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
 #define ROE_UC_LATE_PKTS	1024	/* a UC packet so far behind is a late copy */
 #define ROE_ACK_TOLERANCE	4	/* detection is due in [T, 4T] (wire.md 4.6) */
-#define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)
+#define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)	/* above SRTT: a peer may be busy */
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
 /* An RNR NAK that costs the peer so long waits for so long, and looks first after that. */
 #define ROE_RNR_LONG_NS		(100ull * NSEC_PER_MSEC)
@@ -143,6 +143,7 @@ u64 roe_timer_ack_ns(u8 timeout);
 u64 roe_timer_rnr_ns(u8 code);
 void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_timer_disarm(struct roe_qp *qp);
+void roe_timer_start_sample(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_reread(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_reread_sample(struct roe_qp *qp, u64 now, u32 psn);
