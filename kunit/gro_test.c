@@ -4,6 +4,7 @@
  * IP header has seen that of all, and whoever takes the list apart leaves each as it was.
  */
 #include <kunit/test.h>
+#include <linux/if_vlan.h>
 #include <net/gro.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
@@ -53,18 +54,23 @@ static void put_skb(void *skb)
 	kfree_skb(skb);
 }
 
-/* As GRO holds it when it calls us; @m of NULL is a head. */
+/*
+ * As GRO holds it when it calls us, with a VLAN tag that is none of the skb's own: the
+ * network header is that. @m of NULL is a head.
+ */
 static struct sk_buff *datagram(struct kunit *test, const struct member *like,
 				const struct member *m)
 {
 	u32 ip_len = like->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
 	u32 len = ip_len + sizeof(struct udphdr) + PAYLOAD;
-	struct sk_buff *skb = alloc_skb(NET_SKB_PAD + len, GFP_KERNEL);
+	struct sk_buff *skb = alloc_skb(NET_SKB_PAD + VLAN_HLEN + len, GFP_KERNEL);
 	u8 tos = INET_ECN_ECT_0 ^ (m ? m->tos : 0);
 	void *ip;
 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	skb_reserve(skb, NET_SKB_PAD);
+	skb_reset_network_header(skb);
+	skb_put_zero(skb, VLAN_HLEN);
 	ip = skb_put_zero(skb, len);
 	if (like->v6) {
 		ip6_flow_hdr(ip, tos, 0);
@@ -77,7 +83,7 @@ static struct sk_buff *datagram(struct kunit *test, const struct member *like,
 			.frag_off = htons((like->df ? IP_DF : 0) ^ (m ? m->frag_off : 0)),
 		};
 	}
-	NAPI_GRO_CB(skb)->data_offset = ip_len + sizeof(struct udphdr);
+	NAPI_GRO_CB(skb)->data_offset = VLAN_HLEN + ip_len + sizeof(struct udphdr);
 	NAPI_GRO_CB(skb)->flush = 0;
 	NAPI_GRO_CB(skb)->same_flow = 1;
 	NAPI_GRO_CB(skb)->count = 1;
@@ -109,6 +115,9 @@ static void gro_join(struct kunit *test)
 	if (m->joined) {
 		KUNIT_EXPECT_NULL(test, roe_gro_receive(sk, &held, skb));
 		KUNIT_EXPECT_EQ(test, (int)NAPI_GRO_CB(p)->count, 3);
+		/* who cuts the list up goes back to there */
+		KUNIT_EXPECT_EQ(test, skb_network_offset(skb),
+				VLAN_HLEN - (int)NAPI_GRO_CB(p)->data_offset);
 	} else {
 		KUNIT_EXPECT_PTR_EQ(test, roe_gro_receive(sk, &held, skb), p);
 		KUNIT_EXPECT_EQ(test, (int)NAPI_GRO_CB(p)->count, 2);

@@ -110,8 +110,12 @@ static bool may_join(const struct sock *sk, const struct sk_buff *p, const struc
 	       (NAPI_GRO_CB(p)->count > 1 || to_us(sk, p, skb));
 }
 
-static void join(struct sk_buff *p, struct sk_buff *skb)
+static void join(const struct sock *sk, struct sk_buff *p, struct sk_buff *skb)
 {
+	int ip_len = sk->sk_family == AF_INET6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+
+	/* who cuts the list up begins there; behind a VLAN tag in the data it is the tag yet */
+	skb_set_network_header(skb, skb_gro_offset(skb) - (int)sizeof(struct udphdr) - ip_len);
 	/* the headers stay in front of the data */
 	skb_pull(skb, skb_gro_offset(skb));
 	if (NAPI_GRO_CB(p)->last == p)
@@ -147,7 +151,7 @@ struct sk_buff *roe_gro_receive(struct sock *sk, struct list_head *head, struct 
 	if (!may_join(sk, p, skb) || !pskb_may_pull(skb, skb_gro_offset(skb)) ||
 	    !same_way(sk, p, skb))
 		return p;
-	join(p, skb);
+	join(sk, p, skb);
 	return NULL;
 }
 
