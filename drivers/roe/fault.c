@@ -37,6 +37,8 @@ static struct workqueue_struct *verb_wq;	/* what a verb waits for */
  */
 #define WORKERS_MAX	512
 #define WORKERS_EACH	16
+/* Requests of an MR that goes that are taken out under one hold of the lock. */
+#define FORGET_BATCH	256
 
 /*
  * So long a page that could not be had is not asked for again. The step that needed it is
@@ -371,19 +373,27 @@ void roe_fault_forget_qp(const struct roe_qp *qp)
  */
 void roe_fault_forget_odp(const struct roe_odp *odp)
 {
-	struct hlist_node *tmp;
-	struct request *r;
-	LIST_HEAD(gone);
+	unsigned int n;
 
-	spin_lock(&processes_lock);
-	hash_for_each_possible_safe(by_odp, r, tmp, odp_entry, (unsigned long)odp) {
-		if (r->odp != odp)
-			continue;
-		dequeue(&r->turn);
-		list_add(&r->turn.entry, &gone);
-	}
-	spin_unlock(&processes_lock);
-	give_up(&gone);
+	do {
+		struct hlist_node *tmp;
+		struct request *r;
+		LIST_HEAD(gone);
+
+		n = 0;
+		spin_lock(&processes_lock);
+		hash_for_each_possible_safe(by_odp, r, tmp, odp_entry, (unsigned long)odp) {
+			if (r->odp != odp)
+				continue;
+			dequeue(&r->turn);
+			list_add(&r->turn.entry, &gone);
+			if (++n == FORGET_BATCH)
+				break;
+		}
+		spin_unlock(&processes_lock);
+		give_up(&gone);
+		cond_resched();
+	} while (n == FORGET_BATCH);
 }
 
 /* Who forgets requests changes what is looked at here first, then takes this lock. */

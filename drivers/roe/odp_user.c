@@ -367,8 +367,9 @@ static int fetch(struct prefetch *p)
 	while (len) {
 		u64 bytes;
 
-		/* in parts: who waits for it sees that it gets on */
-		n = roe_odp_fault(p->odp, addr, min_t(u64, len, ROE_ODP_AHEAD), p->gup_flags);
+		/* in small parts: who waits for it sees that it gets on, however slow the disk */
+		n = roe_odp_fault(p->odp, addr, min_t(u64, len, ROE_ODP_BATCH * PAGE_SIZE),
+				  p->gup_flags);
 		if (n == -EINTR || (n < 0 && !skip))
 			return n;
 		atomic64_add(max(n, 0L), &p->odp->prefetched);
