@@ -518,7 +518,7 @@ static void ud_query_ah(struct kunit *test)
 	struct roe_av *av = &f->ah[0].entry->path.av;
 
 	av->sgid_attr = &gid;
-	roe_av_bind(av, &attr);
+	roe_av_set(av, &attr);
 	KUNIT_EXPECT_EQ(test, roe_ah_query(&f->ah[0].ib, &got), 0);
 	KUNIT_EXPECT_EQ(test, rdma_ah_get_sl(&got), 5);
 	KUNIT_EXPECT_EQ(test, got.grh.sgid_index, 3);

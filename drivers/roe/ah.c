@@ -41,22 +41,6 @@ u16 roe_ah_source_port(const struct roe_av *av, const struct ib_pd *pd, u32 flow
 
 ROE_EXPORT_FOR_TEST(roe_ah_source_port);
 
-static void set_av(struct roe_av *av, const struct ib_pd *pd, const struct rdma_ah_attr *attr)
-{
-	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
-
-	memcpy(&av->saddr, &grh->sgid_attr->gid, sizeof(av->saddr));
-	memcpy(&av->daddr, &grh->dgid, sizeof(av->daddr));
-	av->v6 = !ipv6_addr_v4mapped(&av->daddr);
-	av->tclass = grh->traffic_class;
-	av->hop_limit = grh->hop_limit ?: IPV6_DEFAULT_HOPLIMIT;
-	/* 20 bits: what lies above them in the header is not the user's to set */
-	av->flow_label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
-	av->sgid_attr = grh->sgid_attr;
-	roe_av_bind(av, attr);
-	av->sport = htons(roe_ah_source_port(av, pd, av->flow_label));
-}
-
 /* Kernel users create handles in any context, hence irqsave. */
 static int publish(struct roe_dev *dev, struct roe_ah_entry *entry, gfp_t gfp)
 {
@@ -112,7 +96,9 @@ static struct roe_ah_entry *alloc_entry(const struct ib_pd *pd, const struct rdm
 	}
 	refcount_set(&entry->refs, 1);
 	entry->pd = pd;
-	set_av(&entry->path.av, pd, attr);
+	roe_av_set(&entry->path.av, attr);
+	entry->path.av.sport = htons(roe_ah_source_port(&entry->path.av, pd,
+							entry->path.av.flow_label));
 	rdma_hold_gid_attr(entry->path.av.sgid_attr);
 	return entry;
 }

@@ -222,7 +222,7 @@ static void flush_recv(struct roe_qp *qp, struct roe_ctx *ctx)
 	}
 	/* what is in an SRQ is for others */
 	while (!qp->srq && roe_wqe_next_recv(qp, &resp->rwqe)) {
-		qp->flush_idle = 0;
+		WRITE_ONCE(qp->flush_idle, 0);
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 		if (++n == ROE_WQE_BATCH) {
 			qp->flush_more = true;
@@ -355,11 +355,12 @@ void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx)
  */
 void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 {
+	roe_qp_assert_locked(qp);
 	if (qp->srq && qp->state != IB_QPS_ERR)
 		ctx->events |= BIT(IB_EVENT_QP_LAST_WQE_REACHED);
 	trace_roe_qp_state(qp, IB_QPS_ERR);
 	WRITE_ONCE(qp->state, IB_QPS_ERR);
-	qp->flush_idle = 0;
+	WRITE_ONCE(qp->flush_idle, 0);
 	stop_sending(qp);
 	qp->resp.ack_due = false;
 	qp->resp.echo.until = 0;

@@ -37,7 +37,7 @@ struct roe_path {
 };
 
 /* Take from @attr, whose sgid_attr the caller holds, what routes and VLANs need. */
-void roe_av_bind(struct roe_av *av, const struct rdma_ah_attr *attr);
+void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr);
 /* May @dev send from this GID? It must be present where the netdev is. */
 bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid);
 

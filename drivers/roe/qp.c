@@ -201,9 +201,11 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
  */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
-	bool more = emit(qp, ctx, txb);
 	unsigned int i;
+	bool more;
 
+	roe_qp_assert_locked(qp);
+	more = emit(qp, ctx, txb);
 	if (trace_roe_packet_out_enabled())
 		for (i = 0; i < txb->n; i++)
 			trace_roe_packet_out(qp, &txb->pkt[i].p, txb->direct);
@@ -228,6 +230,7 @@ void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 {
 	u32 flags = roe_opcode(pkt->p.opcode)->flags;
 
+	roe_qp_assert_locked(qp);
 	trace_roe_packet_in(qp, &pkt->p, ctx->direct);
 	if (!may_receive(qp))
 		return;
@@ -616,7 +619,7 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 	arm_timer(qp);
 	more |= flushes(qp);
 	if (qp->state == IB_QPS_ERR && qp->rq.ring)
-		queue_delayed_work(qp_wq, &qp->flush_work, FLUSH_INTERVAL << qp->flush_idle);
+		queue_delayed_work(qp_wq, &qp->flush_work, FLUSH_INTERVAL << READ_ONCE(qp->flush_idle));
 	spin_unlock(&qp->lock);
 	if (ctx->notify_send)
 		roe_cq_notify(qp->scq, ctx->may_call);
@@ -887,7 +890,7 @@ static void flush_late(struct work_struct *work)
 	bool more;
 
 	/* the flush of this look sets it back if there was anything */
-	qp->flush_idle = min(qp->flush_idle + 1, FLUSH_IDLE_MAX);
+	WRITE_ONCE(qp->flush_idle, min(READ_ONCE(qp->flush_idle) + 1, FLUSH_IDLE_MAX));
 	if (!ring_doorbell(qp, &more, false) && more)
 		queue_work(qp_wq, &qp->work);
 }
@@ -931,9 +934,12 @@ static void take_posted(struct roe_qp *qp)
 	/* a process may post as fast as that: see roe_qp_flushed() */
 	for (; more && n; n--) {
 		spin_lock_bh(&qp->lock);
+		/* address handles are found under RCU */
+		rcu_read_lock();
 		from = qp->sq.prod;
 		more = (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD) && roe_wqe_pull(qp);
 		taken |= qp->sq.prod != from;
+		rcu_read_unlock();
 		spin_unlock_bh(&qp->lock);
 		cond_resched();
 	}

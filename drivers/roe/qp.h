@@ -424,6 +424,13 @@ struct roe_ctx {
 	struct roe_sge_memo received;	/* by the receive WQE, of one message only */
 };
 
+/* Who runs the engines of a QP holds its lock. Those of KUnit have no device, and one user. */
+static inline void roe_qp_assert_locked(const struct roe_qp *qp)
+{
+	if (qp->dev)
+		lockdep_assert_held(&qp->lock);
+}
+
 /* Datagrams: UD and QP1. */
 static inline bool roe_qp_is_ud(const struct roe_qp *qp)
 {

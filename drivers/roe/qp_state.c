@@ -92,17 +92,10 @@ static u8 traffic_class(const struct roe_qp *qp, u8 tclass)
 /* Constant per QP, so that ECMP keeps the order of its packets. */
 static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qpn)
 {
-	const struct ib_global_route *grh = &ah->grh;
 	struct roe_av *av = &qp->path.av;
 
-	memcpy(&av->saddr, &grh->sgid_attr->gid, sizeof(av->saddr));
-	memcpy(&av->daddr, &grh->dgid, sizeof(av->daddr));
-	av->v6 = !ipv6_addr_v4mapped(&av->daddr);
-	av->tclass = traffic_class(qp, grh->traffic_class);
-	av->hop_limit = grh->hop_limit ?: 64;
-	av->flow_label = grh->flow_label;
-	av->sgid_attr = grh->sgid_attr;
-	roe_av_bind(av, ah);
+	roe_av_set(av, ah);
+	av->tclass = traffic_class(qp, av->tclass);
 	av->sport = htons(rdma_get_udp_sport(av->flow_label, qp->qpn, dest_qpn));
 }
 

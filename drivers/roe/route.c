@@ -40,19 +40,27 @@ bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid)
 }
 
 /**
- * roe_av_bind() - netdev and priority of an address vector
- * @av: address vector
+ * roe_av_set() - an address vector as the attributes say
+ * @av: address vector; its source port is left to the caller, and the ECN bits of its tclass
  * @attr: with a GRH, of which the caller holds the sgid_attr
  *
  * Netdev and namespace are remembered by number: an address vector may outlive the reference
  * to its GID by a grace period. As with a socket, the DS field gives the priority
  * and a VLAN netdev maps that to a PCP; without one it is the service level.
  */
-void roe_av_bind(struct roe_av *av, const struct rdma_ah_attr *attr)
+void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 {
 	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
 	const struct net_device *ndev;
 
+	memcpy(&av->saddr, &grh->sgid_attr->gid, sizeof(av->saddr));
+	memcpy(&av->daddr, &grh->dgid, sizeof(av->daddr));
+	av->v6 = !ipv6_addr_v4mapped(&av->daddr);
+	av->tclass = grh->traffic_class;
+	av->hop_limit = grh->hop_limit ?: IPV6_DEFAULT_HOPLIMIT;
+	/* 20 bits: what lies above them in the header is not the user's to set */
+	av->flow_label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
+	av->sgid_attr = grh->sgid_attr;
 	rcu_read_lock();
 	ndev = rcu_dereference(grh->sgid_attr->ndev);
 	av->oif = ndev ? ndev->ifindex : 0;
@@ -66,7 +74,7 @@ void roe_av_bind(struct roe_av *av, const struct rdma_ah_attr *attr)
 		       rt_tos2priority(grh->traffic_class) : av->sl;
 }
 
-ROE_EXPORT_FOR_TEST(roe_av_bind);
+ROE_EXPORT_FOR_TEST(roe_av_set);
 
 /**
  * roe_path_init() - prepare the path of a QP

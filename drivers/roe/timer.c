@@ -333,6 +333,7 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 	/* also if it may ask for that page once more now */
 	bool waited = waits_for_page(qp);
 
+	roe_qp_assert_locked(qp);
 	if (qp->resp.echo.until && ctx->now >= qp->resp.echo.until)
 		roe_echo_expired(qp);
 	if (qp->hold.until && ctx->now >= qp->hold.until)

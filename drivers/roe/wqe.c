@@ -273,6 +273,7 @@ bool roe_wqe_pull(struct roe_qp *qp)
 	struct roe_sq *sq = &qp->sq;
 	u32 pending, n = 0;
 
+	roe_qp_assert_locked(qp);
 	if (!sq->ring)
 		return false;
 	/* slots are released when WQEs retire, so the oldest is sq->cons */
