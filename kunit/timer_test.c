@@ -4,6 +4,7 @@
  */
 #include <kunit/test.h>
 #include <linux/slab.h>
+#include "../drivers/roe/rnr.h"
 #include "sim.h"
 
 #define PSN0	0xfffff0
@@ -140,6 +141,45 @@ static void timer_window(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, req->cwnd, 64 * ROE_WINDOW_KEPT / 10);
 }
 
+/* @n retries at once, which take 100 us each; when the last of them may begin, after @now. */
+static u64 retries(u64 now, unsigned int n, bool direct)
+{
+	u64 at = now;
+
+	local_bh_disable();
+	while (n--) {
+		roe_rnr_spent(100 * NSEC_PER_USEC);
+		at = roe_rnr_pace(now, now, direct);
+	}
+	local_bh_enable();
+	return at - now;
+}
+
+/* RNR retries of all QPs leave the most of a CPU to others, but for a few after a pause. */
+static void timer_rnr_share(struct kunit *test)
+{
+	static const bool ways[] = { true, false };
+	/* long ago: what it uses up of a CPU is nobody else's */
+	u64 now = NSEC_PER_SEC, took;
+	unsigned int i;
+
+	/* on which CPU is all the same, as long as it is one */
+	migrate_disable();
+	for (i = 0; i < ARRAY_SIZE(ways); i++) {
+		took = 100 * NSEC_PER_USEC * (ways[i] ? 4 : 16);
+		/* what one takes is an average, of those before as well */
+		retries(now, 100, ways[i]);
+		now += 10ull * NSEC_PER_SEC;
+		KUNIT_EXPECT_EQ(test, retries(now, 1, ways[i]), 0);
+		now += 10ull * NSEC_PER_SEC;
+		KUNIT_EXPECT_LE(test, retries(now, 1000, ways[i]), 1000 * took);
+		now += 10ull * NSEC_PER_SEC;
+		KUNIT_EXPECT_GE(test, retries(now, 1000, ways[i]), 900 * took);
+		now += 10ull * NSEC_PER_SEC;
+	}
+	migrate_enable();
+}
+
 static void timer_next(struct kunit *test)
 {
 	static const struct {
@@ -186,6 +226,7 @@ static struct kunit_case timer_cases[] = {
 	KUNIT_CASE(timer_sample),
 	KUNIT_CASE(timer_backoff),
 	KUNIT_CASE(timer_window),
+	KUNIT_CASE(timer_rnr_share),
 	KUNIT_CASE(timer_next),
 	KUNIT_CASE(timer_off),
 	{}

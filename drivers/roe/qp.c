@@ -592,7 +592,7 @@ static void pace_rnr(struct roe_qp *qp, const struct roe_ctx *ctx)
 
 	if (!req->rnr_wait || !req->rnr_deadline || req->rnr_deadline == req->rnr_paced)
 		return;
-	req->rnr_deadline = roe_rnr_pace(req->rnr_deadline, ctx->now);
+	req->rnr_deadline = roe_rnr_pace(req->rnr_deadline, ctx->now, req->direct);
 	req->rnr_paced = req->rnr_deadline;
 }
 

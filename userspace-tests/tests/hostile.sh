@@ -13,6 +13,8 @@ module_or_die
 topo_or_die topo_veth
 run_tap "modify_race" 150 modify_race -d roe0 -t 5
 run_tap "verbs_storm" 150 verbs_storm -d roe0 -t 12
+run_tap "rnr_flood" 100 rnr_flood -d roe0 -D roe1
+run_tap "rnr_flood, directly" 100 rnr_flood -d roe0
 
 # Kernels of today name the controllers in the file system alone: /proc/cgroups has only
 # those that version 1 has as well.
