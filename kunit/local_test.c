@@ -132,10 +132,29 @@ static void local_behind_lost(struct kunit *test)
 	behind(test, BIT(0) | BIT(1));
 }
 
+/* SMC-R frees an MR whose registration is still in the queue: it is looked for by number. */
+static void local_reg_gone(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct sim_side *side = &f->sim->side[0];
+	struct ib_wc wc;
+
+	sim_post(f->sim, 0, IB_WR_RDMA_WRITE, 10, SIG);
+	sim_post(f->sim, 0, IB_WR_REG_MR, 0, SIG);
+	roe_mr_unpublish(&side->fast);
+	sim_run(f->sim);
+	KUNIT_ASSERT_EQ(test, roe_cq_poll(&side->scq.ib, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, wc.status, IB_WC_SUCCESS);
+	KUNIT_ASSERT_EQ(test, roe_cq_poll(&side->scq.ib, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, wc.status, IB_WC_MW_BIND_ERR);
+	KUNIT_EXPECT_EQ(test, (int)side->fast.state, ROE_MR_FREE);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(local_held),
 	KUNIT_CASE(local_behind),
 	KUNIT_CASE(local_behind_lost),
+	KUNIT_CASE(local_reg_gone),
 	{}
 };
 
