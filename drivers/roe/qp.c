@@ -56,7 +56,7 @@ static DEFINE_PER_CPU(struct roe_pace, paces);
 /* Bursts that one call sends; the worker does the rest. */
 #define ROUNDS	4
 /* ... and the worker, until it is another QP's turn. */
-#define WORK_ROUNDS	16
+#define WORK_ROUNDS	4
 /* The one on tx_cpu lets others run before a burst if so much waits there: 4 to 8 ms. */
 #define BACKLOG_LONG	256
 #define BACKLOG_WAITS	16
@@ -73,11 +73,15 @@ static DEFINE_PER_CPU(struct roe_pace, paces);
 
 int roe_qp_init(void)
 {
-	/* unbound: a busy poller on the doorbell's CPU must not starve it */
-	qp_wq = alloc_workqueue("roe", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	/*
+	 * Unbound: a busy poller on the doorbell's CPU must not starve it. Nor may it starve
+	 * others: gigabytes may be posted at once, on many QPs, so there is no more than one
+	 * worker for each CPU, of no higher priority than the process that has posted.
+	 */
+	qp_wq = alloc_workqueue("roe", WQ_UNBOUND | WQ_MEM_RECLAIM, num_possible_cpus());
 	if (!qp_wq)
 		return -ENOMEM;
-	order_wq = alloc_workqueue("roe_order", WQ_PERCPU | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	order_wq = alloc_workqueue("roe_order", WQ_PERCPU | WQ_MEM_RECLAIM, 1);
 	if (!order_wq)
 		goto err_order;
 	txbs = alloc_percpu(struct roe_txb);
@@ -592,7 +596,7 @@ static void pace_rnr(struct roe_qp *qp, const struct roe_ctx *ctx)
 
 	if (!req->rnr_wait || !req->rnr_deadline || req->rnr_deadline == req->rnr_paced)
 		return;
-	req->rnr_deadline = roe_rnr_pace(req->rnr_deadline, ctx->now, req->direct);
+	req->rnr_deadline = roe_rnr_pace(req->rnr_deadline, ctx->now);
 	req->rnr_paced = req->rnr_deadline;
 }
 

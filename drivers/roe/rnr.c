@@ -9,11 +9,9 @@
 #include "transport.h"
 
 /*
- * One part in so many of a CPU's time. By the direct way all that a retry makes others do is
- * done before it ends; otherwise IP, a peer on this host and the way of its NAK take about
- * three times as long again, and are not measured.
+ * One part in so many of a CPU's time. About three times as much is not measured: the
+ * interrupt of the timer, IP, a peer on this host and the way of its NAK.
  */
-#define SHARE_DIRECT	4
 #define SHARE		16
 /* Retries that need more than that come as they like for so long, after a pause. */
 #define CREDIT_NS	(10 * NSEC_PER_MSEC)
@@ -35,18 +33,17 @@ static DEFINE_PER_CPU(struct bucket, buckets);
  * roe_rnr_pace() - when an RNR retry may begin
  * @at: ns, monotonic: when its timer has run
  * @now: ns, monotonic
- * @direct: it goes to the peer without a network
  *
  * Any context with softirqs disabled. Called once for each retry, which is counted.
  *
  * Return: ns, not before @at.
  */
-u64 roe_rnr_pace(u64 at, u64 now, bool direct)
+u64 roe_rnr_pace(u64 at, u64 now)
 {
 	struct bucket *b = raw_cpu_ptr(&buckets);
 	u64 next = max(READ_ONCE(b->next), now - CREDIT_NS);
 
-	WRITE_ONCE(b->next, next + (direct ? SHARE_DIRECT : SHARE) * (u64)READ_ONCE(b->cost));
+	WRITE_ONCE(b->next, next + SHARE * (u64)READ_ONCE(b->cost));
 	return max(at, next);
 }
 

@@ -13,7 +13,7 @@
 
 #include <linux/types.h>
 
-u64 roe_rnr_pace(u64 at, u64 now, bool direct);
+u64 roe_rnr_pace(u64 at, u64 now);
 void roe_rnr_spent(u64 ns);
 
 #endif /* ROE_RNR_H */
