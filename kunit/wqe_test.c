@@ -5,7 +5,7 @@
  */
 #include <kunit/test.h>
 #include <linux/slab.h>
-#include "../drivers/roe/qp_state.h"
+#include "../drivers/roe/qp_run.h"
 #include "../drivers/roe/transport.h"
 
 #define MAX_SGE		4

@@ -11,7 +11,7 @@
 #include <rdma/ib_cache.h>
 #include <uapi/rdma/rdma_user_rxe.h>
 #include "ah.h"
-#include "post.h"
+#include "qp_doorbell.h"
 
 #define SL_MAX		15	/* IBTA: 4 bits */
 

@@ -29,6 +29,7 @@
  */
 #include <linux/percpu.h>
 #include "direct.h"
+#include "qp_run.h"
 #include "transport.h"
 
 /* A request, and the answer to it. */

@@ -23,7 +23,7 @@
 #include <linux/workqueue.h>
 #include "fault.h"
 #include "odp.h"
-#include "qp_state.h"
+#include "qp_run.h"
 #include "transport.h"
 
 static struct workqueue_struct *fault_wq;	/* what needs nothing but memory */

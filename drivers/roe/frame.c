@@ -26,7 +26,7 @@
  */
 #define SMALL_PAYLOAD	256
 
-/* Of the packets that this CPU has sent; owned with the burst (txb_lock in qp.c). */
+/* Of the packets that this CPU has sent; owned with the burst (txb_lock in qp_tx.c). */
 static struct roe_icrc_heads __percpu *heads;
 
 int roe_frame_init(void)

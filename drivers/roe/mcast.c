@@ -21,7 +21,7 @@
 #include "device.h"
 #include "mcast.h"
 #include "net.h"
-#include "qp.h"
+#include "qp_run.h"
 
 struct member {
 	struct list_head	entry;		/* RCU */

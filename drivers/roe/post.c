@@ -6,7 +6,7 @@
  */
 #include <linux/interrupt.h>
 #include <linux/irqflags.h>
-#include "post.h"
+#include "qp_doorbell.h"
 #include "relay.h"
 #include "transport.h"
 

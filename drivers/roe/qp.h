@@ -136,6 +136,13 @@ static inline bool roe_sq_full(const struct roe_sq *sq)
 	return sq->prod - smp_load_acquire(&sq->cons) > sq->max_wr;
 }
 
+/* Is anything posted that has not all been sent? */
+static inline bool roe_sq_has_requests(const struct roe_sq *sq)
+{
+	/* pairs with the release in post_one() */
+	return sq->next != smp_load_acquire(&sq->prod);
+}
+
 /* Packets that came before their turn (early.c). Under qp->lock. */
 struct roe_early_set {
 	struct roe_early **slots;	/* by PSN; NULL: none yet */
@@ -353,7 +360,7 @@ struct roe_qp {
 	bool			overrun;	/* a CQ is full: ERR at the end of the run */
 	bool			flush_more;	/* ERR, SQE: what was posted is not all flushed */
 	u16			home;		/* CPU of its transmit queue, + 1; 0: none yet */
-	/* UC, UD: where sent packets may wait; cleared by cmpxchg without the lock; qp.c */
+	/* UC, UD: where sent packets may wait; cleared by cmpxchg without the lock; backlog.c */
 	int			tx_cpu;
 	u32			access;		/* IB_ACCESS_REMOTE_*, FLUSH_*, QP's */
 	u32			dest_qpn;
@@ -468,8 +475,7 @@ static inline struct roe_qp *roe_qp(struct ib_qp *ibqp)
 }
 
 struct roe_qp *roe_qp_lookup(u32 qpn);
-void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n);
-void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb);
+void roe_qp_forget_completions(struct roe_qp *qp);
 
 int roe_qp_init(void);
 void roe_qp_exit(void);

@@ -9,7 +9,8 @@
 #include <net/inet_ecn.h>
 #include <rdma/ib_cache.h>
 #include "ah.h"
-#include "qp_state.h"
+#include "qp_doorbell.h"
+#include "qp_run.h"
 #include "trace.h"
 #include "transport.h"
 

@@ -20,7 +20,7 @@
 #include "frame.h"
 #include "icrc.h"
 #include "net.h"
-#include "qp.h"
+#include "qp_run.h"
 #include "stats.h"
 
 /* No message is sent in larger pieces. */

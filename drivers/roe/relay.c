@@ -52,7 +52,7 @@
 #include <linux/topology.h>
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
-#include "post.h"
+#include "qp_doorbell.h"
 #include "relay.h"
 #include "stats.h"
 #include "transport.h"

@@ -194,7 +194,7 @@ struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
 			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va);
 struct roe_mr *roe_sge_room(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, u32 *len, u64 *va);
 
-/* qp.c: one round of the engines */
+/* qp_round.c: one round of the engines */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *pkt);
 void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_row *row);

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * One round of a QP's engines: what a burst is filled with, in which order, and which
+ * engine a packet is for. Of packets from the middle of a message an engine takes many at
+ * once, a row.
+ *
+ * A part of the protocol (transport.h): it knows neither skb nor device, and KUnit does its
+ * rounds between two QPs. All here: qp->lock held, softirqs disabled, RCU read-side
+ * section.
+ */
+#include "trace.h"
+#include "transport.h"
+
+/* Packets that go one by one after a row that cannot be taken at once. */
+#define ROW_RETRY	8
+
+/* Returns how many; @more: there are more. */
+static unsigned int emit_requests(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb,
+				  bool *more)
+{
+	unsigned int n = txb->n;
+
+	*more |= roe_requester_emit(qp, ctx, txb);
+	return txb->n - n;
+}
+
+/*
+ * The ACK that waited for the requests in this burst. It may not go with them if they have
+ * changed to another way: there it could overtake the responses before it.
+ */
+static bool emit_late_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	if (qp->resp.direct != txb->direct)
+		return roe_resp_owes(&qp->resp);
+	return roe_responder_emit(qp, ctx, txb);
+}
+
+static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	bool more = false, waits = qp->resp.echo.until;
+	unsigned int requests = 0;
+
+	if (roe_qp_is_ud(qp))
+		return roe_ud_emit(qp, ctx, txb);
+	qp->resp.burst++;
+	if (unlikely(qp->resp.cnp_due))
+		roe_cc_emit(qp, txb);
+	/* responses have their order, and requests; neither has to wait for the other */
+	if (qp->crowded && !ctx->answers_only)
+		requests = emit_requests(qp, ctx, txb, &more);
+	if (!ctx->requests_only)
+		more |= roe_responder_emit(qp, ctx, txb);
+	/* the requests come next, also where the answers wait: for a page, or for their time */
+	if (ctx->answers_only) {
+		qp->crowded = roe_sq_has_requests(&qp->sq);
+		return qp->crowded || !qp->resp.stalled;
+	}
+	qp->crowded = !qp->crowded && !roe_txb_room(txb);
+	requests += emit_requests(qp, ctx, txb, &more);
+	if (requests)
+		roe_echo_answer(qp, ctx, requests);
+	if (ctx->requests_only)
+		return more || (roe_resp_owes(&qp->resp) && !qp->resp.stalled);
+	if (requests && waits)
+		more |= emit_late_ack(qp, ctx, txb);
+	return more;
+}
+
+/**
+ * roe_qp_emit() - fill a burst: responses, requests, the ACK that waited for them
+ * @qp: qp->lock held
+ * @ctx: the time; takes notifications
+ * @txb: empty
+ *
+ * Return: true if there is more to send than fits, or to do than one run does; then the
+ * burst may be empty.
+ */
+bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	unsigned int i;
+	bool more;
+
+	roe_qp_assert_locked(qp);
+	more = emit(qp, ctx, txb);
+	if (trace_roe_packet_out_enabled())
+		for (i = 0; i < txb->n; i++)
+			trace_roe_packet_out(qp, &txb->pkt[i].p, txb->direct);
+	return more;
+}
+
+ROE_EXPORT_FOR_TEST(roe_qp_emit);
+
+static bool may_receive(const struct roe_qp *qp)
+{
+	return qp->state == IB_QPS_RTR || qp->state == IB_QPS_RTS ||
+	       qp->state == IB_QPS_SQD || qp->state == IB_QPS_SQE;
+}
+
+/**
+ * roe_qp_dispatch() - give one proven packet to its engine
+ * @qp: qp->lock held
+ * @ctx: takes notifications and events
+ * @pkt: of this QP's transport
+ */
+void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *pkt)
+{
+	u32 flags = roe_opcode(pkt->p.opcode)->flags;
+
+	roe_qp_assert_locked(qp);
+	trace_roe_packet_in(qp, &pkt->p, ctx->direct);
+	if (!may_receive(qp))
+		return;
+	if (unlikely(pkt->ce))
+		roe_cc_marked(qp, ctx, &pkt->p);
+	if (roe_qp_is_ud(qp)) {
+		roe_ud_receive(qp, ctx, pkt);
+		return;
+	}
+	if (qp->state == IB_QPS_RTR && !qp->comm_est && !(flags & ROE_F_CNP)) {
+		qp->comm_est = true;
+		ctx->events |= BIT(IB_EVENT_COMM_EST);
+	}
+	if (flags & ROE_F_RESPONSE)
+		roe_completer_receive(qp, ctx, pkt);
+	else if (unlikely(flags & ROE_F_CNP))
+		roe_cc_notified(qp, ctx, &pkt->p);
+	else
+		roe_responder_receive(qp, ctx, pkt);
+}
+
+ROE_EXPORT_FOR_TEST(roe_qp_dispatch);
+
+/* Does this run know of memory that lasts, where a packet with @flags may go? */
+static bool knows_target(const struct roe_ctx *ctx, u32 flags)
+{
+	if (flags & ROE_F_RESPONSE)
+		return ctx->brought.mr;
+	return flags & ROE_F_SEND ? !!ctx->received.mr : !!ctx->target;
+}
+
+/*
+ * How many packets from @row->first on are like it: from the middle of one message, each
+ * of a path MTU and with the next PSN. Those an engine may take at once. 0: it goes alone.
+ */
+static unsigned int row_length(const struct roe_qp *qp, const struct roe_ctx *ctx,
+			       const struct roe_rx_row *row)
+{
+	const struct roe_pkt *first = &row->first->p;
+	u32 flags = roe_opcode(first->opcode)->flags;
+	unsigned int i;
+
+	if (!(flags & ROE_F_MIDDLE) || qp->type != IB_QPT_RC || qp->state != IB_QPS_RTS ||
+	    !knows_target(ctx, flags) || trace_roe_packet_in_enabled())
+		return 0;
+	for (i = 0; i < row->n; i++) {
+		const struct roe_rx_pkt *rx = roe_rx_at(row, i);
+
+		if (rx->p.opcode != first->opcode || rx->p.len != qp->mtu || rx->ce ||
+		    rx->p.psn != roe_psn_add(first->psn, i))
+			break;
+	}
+	return i;
+}
+
+/* Cuts @row to what was taken; false: nothing was. */
+static bool take_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
+{
+	if (roe_opcode(row->first->p.opcode)->flags & ROE_F_RESPONSE)
+		return roe_completer_row(qp, ctx, row);
+	return roe_responder_row(qp, ctx, row);
+}
+
+/**
+ * roe_qp_dispatch_row() - give proven packets to their engines, in order
+ * @qp: qp->lock held
+ * @ctx: takes notifications and events
+ * @row: of this QP's transport
+ *
+ * The result is that of roe_qp_dispatch() for one after the other. What they complete is
+ * posted together, but before anything leaves: who has the ACK of a message may rely on its
+ * completion being there.
+ */
+void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_row *row)
+{
+	struct roe_rx_row part = *row;
+	unsigned int i = 0, alone = 0;
+
+	ctx->collect = row->n > 1;
+	while (i < row->n) {
+		part.first = roe_rx_at(row, i);
+		part.n = row->n - i;
+		if (part.n > 1)
+			part.n = alone ? 1 : row_length(qp, ctx, &part);
+		if (part.n > 1 && take_row(qp, ctx, &part)) {
+			i += part.n;
+			continue;
+		}
+		/* odd pieces of a list, for instance: the next may be like it */
+		if (part.n > 1)
+			alone = ROW_RETRY;
+		else if (alone)
+			alone--;
+		roe_qp_dispatch(qp, ctx, part.first);
+		i++;
+	}
+	roe_complete_collected(qp, ctx);
+	ctx->collect = false;
+}
+
+ROE_EXPORT_FOR_TEST(roe_qp_dispatch_row);
