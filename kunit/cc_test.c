@@ -639,7 +639,7 @@ static void cc_lost_else(struct kunit *test)
 	sim = lossy(test);
 	ask_again(sim, 0, 0);
 	ctx = (struct roe_ctx){ .now = sim->now };
-	roe_responder_local_drop(qp, &ctx, &refused);
+	roe_answer_local_drop(qp, &ctx, &refused);
 	answer(sim);
 	sim->now += 10 * NSEC_PER_MSEC;
 	ask(sim, 100, READ_PKTS);

@@ -2439,7 +2439,7 @@ static void drop_answers(struct sim *sim, struct roe_refused refused)
 	struct roe_qp *qp = sim->side[1].qp;
 	struct roe_ctx ctx = { .now = sim->now };
 
-	roe_responder_local_drop(qp, &ctx, &refused);
+	roe_answer_local_drop(qp, &ctx, &refused);
 	/* nothing leaves at once */
 	sim_emit(sim, 1);
 	KUNIT_EXPECT_GT(sim->test, roe_timer_next(qp), sim->now);
@@ -2678,7 +2678,7 @@ static void error_drop_alone(struct kunit *test)
 		;
 	for (i = 0; i < 12; i++) {
 		ctx.now = sim->now;
-		roe_responder_local_drop(qp, &ctx, &refused);
+		roe_answer_local_drop(qp, &ctx, &refused);
 		sim->now = roe_timer_next(qp);
 		sim_timer(sim, 1);
 		sim_emit(sim, 1);
@@ -2688,7 +2688,7 @@ static void error_drop_alone(struct kunit *test)
 	}
 	refused.answered = true;
 	ctx.now = sim->now;
-	roe_responder_local_drop(qp, &ctx, &refused);
+	roe_answer_local_drop(qp, &ctx, &refused);
 	KUNIT_EXPECT_LE(test, roe_timer_next(qp), sim->now + NSEC_PER_MSEC);
 }
 

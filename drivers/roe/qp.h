@@ -28,6 +28,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/spinlock.h>
+#include <linux/stddef.h>
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 #include <roe/pkt.h>
@@ -278,46 +279,62 @@ struct roe_echo {
 	u8	need;		/* ... after which the ACK waits */
 };
 
-/* Responder: under qp->lock. */
+/*
+ * Responder: under qp->lock. Whose fields they are is said above them; others who write
+ * them are named. ERR takes back what is owed and what is waited for (roe_complete_error()).
+ */
 struct roe_resp {
-	u32	psn;		/* ePSN */
-	u32	msn;
-	u32	ack_psn;	/* PSN of the owed ACK or NAK */
-	u8	ack_syndrome;
-	bool	ack_due;
-	bool	fatal;		/* refused for good: ERR once the NAK has left */
-	bool	direct;		/* requests came so; the answers take the same way */
-	struct roe_echo	echo;
-	u8	nak_state;	/* syndrome of the NAK for ePSN, sent or waiting; 0: none */
-	u32	gap_psn;	/* the last sequence NAK was for this PSN ... */
-	u32	gap_pkts;	/* ... and the next one comes so many packets behind it */
-	u64	rnr_look;	/* ns: is a receive WQE there now? 0: the RNR NAK has left */
-	u64	rnr_since;	/* ns: it waits */
-	u64	rnr_until;	/* ns: if not by then, it leaves */
-	u32	in_msg;		/* 0, ROE_F_SEND or ROE_F_WRITE: message open */
-	bool	rwqe_valid;
-	u32	rkey;		/* WRITE in progress */
-	u64	va;
-	u32	dmalen;
-	u32	done;		/* bytes of the message placed */
-	u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
-	u32	rsrc_nr;	/* slots: max_dest_rd_atomic or a few more; may be 0 */
-	u32	rsrc_pending;	/* slots with responses to send */
-	u32	flush_nr;	/* FLUSHes to answer */
-	u32	done_psn;	/* of the last SEND or WRITE executed ... */
-	bool	done_known;	/* ... which is less than 2^23 packets ago */
-	bool	stalled;	/* ... of which the next waits: a page, memory, its time */
-	bool	cnp_due;	/* a packet came marked: tell the peer */
-	u64	cnp_after;	/* ... again not before this, ns */
-	u64	refused_until;	/* ns: IP had no room; responses wait until then */
-	u64	alone_until;	/* ns: ... or of a train took a part, so there are none */
-	u32	refusals;	/* ... in a row, of nothing but that */
-	u32	burst;		/* counts bursts of this QP */
-	u8	page_naks;	/* RNR NAKs in a row while the worker was busy */
-	struct roe_fault fault;
-	struct roe_rsrc	*rsrc;
-	struct roe_rwqe	rwqe;	/* current one, copied */
-	struct roe_flush flush[ROE_FLUSHES];	/* in no order */
+	/*
+	 * Of one connection: roe_responder_reset() makes all of it zero, then sets what does
+	 * not begin so. What is added here needs no more.
+	 */
+	struct_group(connection,	/* so much is zeroed */
+		/* requests: responder.c */
+		u32	psn;		/* ePSN */
+		u32	msn;
+		u32	in_msg;		/* 0, ROE_F_SEND or ROE_F_WRITE: message open */
+		bool	rwqe_valid;	/* a receive WQE is in use; of datagrams: ud.c */
+		bool	direct;		/* they came so, and the answers go so; direct.c */
+		u32	rkey;		/* WRITE in progress */
+		u64	va;
+		u32	dmalen;
+		u32	done;		/* bytes of the message placed */
+		u32	done_psn;	/* of the last SEND or WRITE executed ... */
+		bool	done_known;	/* ... less than 2^23 PSNs ago: an ACK may name it */
+		/* ... and what keeps the next one from being executed */
+		u8	nak_state;	/* syndrome of the NAK for ePSN, sent or waiting; 0: none */
+		u8	page_naks;	/* RNR NAKs in a row while the worker was busy */
+		u32	gap_psn;	/* the last NAK 0x60 named it; the next is due if ... */
+		u32	gap_pkts;	/* ... there is still a gap so many packets later */
+		u64	rnr_look;	/* ns: is a receive WQE there? 0: no NAK waits; answer.c */
+		u64	rnr_since;	/* ns: it waits */
+		u64	rnr_until;	/* ns: if not by then, it leaves */
+		struct roe_fault fault;	/* also of READ responses; fault.c */
+
+		/* answers: answer.c */
+		bool	ack_due;	/* behind all responses: an ACK, or a NAK ... */
+		u8	ack_syndrome;
+		u32	ack_psn;	/* ... of this PSN */
+		bool	fatal;		/* refused for good: ERR once the NAK has left */
+		bool	stalled;	/* the next response waits: for a page, memory, its time */
+		u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
+		u32	rsrc_pending;	/* slots with responses to send */
+		u32	flush_nr;	/* FLUSHes to answer */
+		u32	refusals;	/* bursts in a row of which IP refused responses; qp.c */
+		u64	refused_until;	/* ns: ... so none leaves before this; qp.c */
+		u64	alone_until;	/* ns: ... and each alone, few at once, until then */
+
+		struct roe_echo	echo;	/* echo.c; an ACK that may not wait: answer.c */
+		bool	cnp_due;	/* a packet came marked: tell the peer; cc.c */
+		u64	cnp_after;	/* ... again not before this, ns */
+	);
+
+	/* Of the QP: kept by a reset, which empties slots and early and counts burst on. */
+	u32	burst;			/* counts bursts of this QP; qp.c */
+	u32	rsrc_nr;		/* slots: max_dest_rd_atomic or a few more; may be 0 */
+	struct roe_rsrc	*rsrc;		/* answer.c; the array: qp_state.c */
+	struct roe_rwqe	rwqe;		/* current one, copied; if rwqe_valid */
+	struct roe_flush flush[ROE_FLUSHES];	/* the first flush_nr, in no order */
 	struct roe_early_set early;	/* requests from behind a gap */
 };
 

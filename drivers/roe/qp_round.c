@@ -32,7 +32,7 @@ static bool emit_late_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb
 {
 	if (qp->resp.direct != txb->direct)
 		return roe_resp_owes(&qp->resp);
-	return roe_responder_emit(qp, ctx, txb);
+	return roe_answer_emit(qp, ctx, txb);
 }
 
 static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
@@ -49,7 +49,7 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	if (qp->crowded && !ctx->answers_only)
 		requests = emit_requests(qp, ctx, txb, &more);
 	if (!ctx->requests_only)
-		more |= roe_responder_emit(qp, ctx, txb);
+		more |= roe_answer_emit(qp, ctx, txb);
 	/* the requests come next, also where the answers wait: for a page, or for their time */
 	if (ctx->answers_only) {
 		qp->crowded = roe_sq_has_requests(&qp->sq);

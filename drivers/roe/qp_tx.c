@@ -102,7 +102,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	if (refused.requests)
 		roe_requester_local_drop(qp, ctx, refused.request);
 	if (refused.responses || refused.acks)
-		roe_responder_local_drop(qp, ctx, &refused);
+		roe_answer_local_drop(qp, ctx, &refused);
 	else if (!qp->resp.stalled)
 		qp->resp.refusals = 0;
 	return more;

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Responder of RC and UC: the peer's requests to memory, and the answers
- * (IBTA 9.7.4, 9.8.2, 9.9.3; wire.md 4.2 to 4.5).
+ * Responder of RC and UC: the peer's requests to memory (IBTA 9.7.4, 9.8.2, 9.9.3;
+ * wire.md 4.2 to 4.4).
  *
  * A request passes in the order of wire.md 4.3: PSN, opcode sequence, access
- * flags, receive WQE, lengths, R_Key; only then is memory touched. Answers are
- * state, not packets: slots with READ or ATOMIC responses to send, in PSN
- * order, and behind them at most one ACK or NAK. roe_responder_emit() turns
- * that into packets when the burst has room, so responses leave in PSN order
- * and acknowledgements coalesce by themselves.
+ * flags, receive WQE, lengths, R_Key; only then is memory touched. SENDs and WRITEs are
+ * executed here, what is answered with more than an ACK in query.c. What is owed to the
+ * peer for it, and for what was done before, is told to answer.c.
  *
  * UC passes the same checks but answers nothing: a message that cannot be taken
  * as a whole is dropped, and the next First or Only starts afresh.
+ *
+ * Of struct roe_resp this file writes what is under "requests" there, and the receive WQE
+ * (that of datagrams: ud.c). Nothing here is called by query.c or answer.c.
+ *
+ * All here: qp->lock held, in an RCU read-side section, as transport.h has it.
  */
+#include "answer.h"
 #include "early.h"
-#include "trace.h"
-#include "transport.h"
 
 /* A refusal: what goes on the wire and what the local side hears of it. */
 struct verdict {
@@ -25,22 +27,12 @@ struct verdict {
 
 #define ACCEPT		((struct verdict){ 0 })
 #define REFUSE(s, wc)	((struct verdict){ ROE_NAK_##s, IB_WC_##wc })
-/* As if the packet had been lost: again, when what is owed has left. */
-#define LATER		((struct verdict){ ROE_NAK_PSN_SEQ })
-
-static void owe(struct roe_resp *resp, u32 psn, u8 syndrome)
-{
-	resp->ack_due = true;
-	resp->ack_psn = psn;
-	resp->ack_syndrome = syndrome;
-	resp->echo.until = 0;
-}
 
 /* One NAK 0x60 or RNR NAK per ePSN, until the expected packet comes (wire.md 4.2). */
 static void owe_nak(struct roe_resp *resp, u8 syndrome)
 {
 	resp->nak_state = syndrome;
-	owe(resp, resp->psn, syndrome);
+	roe_answer_owe(resp, resp->psn, syndrome);
 }
 
 /* A gap begins at ePSN. Who sends into it hears after so many packets if it goes on. */
@@ -52,9 +44,8 @@ static void owe_gap_nak(struct roe_resp *resp, u32 pkts)
 }
 
 /*
- * A fatal NAK. The QP goes to ERR once the NAK has left; until then nothing
- * more is accepted. The error is reported by the receive WQE in use, or by an
- * event if there is none (R14).
+ * A fatal NAK. The error is reported by the receive WQE in use, or by an event if there
+ * is none (R14).
  */
 static void refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 {
@@ -73,11 +64,7 @@ static void refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 		ctx->events |= v.syndrome == ROE_NAK_REM_ACCESS ? BIT(IB_EVENT_QP_ACCESS_ERR) :
 								  BIT(IB_EVENT_QP_REQ_ERR);
 	}
-	if (v.syndrome == ROE_NAK_REM_ACCESS)
-		roe_qp_count(qp, ROE_STAT_RESP_REM_ACCESS);
-	owe(resp, resp->psn, v.syndrome);
-	resp->fatal = true;
-	resp->rnr_look = 0;
+	roe_answer_fatal(qp, resp->psn, v.syndrome);
 }
 
 /* Opcode sequence (wire.md section 2). */
@@ -90,44 +77,15 @@ static bool in_sequence(const struct roe_resp *resp, u32 flags)
 	return resp->in_msg & flags;
 }
 
-/* Rights that a placement type needs, of the QP and of the MR. */
-static u32 flush_access(u32 feth)
-{
-	return (feth & ROE_FETH_PLT_GLOBAL ? IB_ACCESS_FLUSH_GLOBAL : 0) |
-	       (feth & ROE_FETH_PLT_PERSISTENT ? IB_ACCESS_FLUSH_PERSISTENT : 0);
-}
-
-static bool flush_allowed(const struct roe_qp *qp, u32 feth)
-{
-	u32 need = flush_access(feth);
-
-	/* a placement type must be named, and be one that we know */
-	return need && !(feth & ROE_FETH_PLT_MASK &
-			 ~(ROE_FETH_PLT_GLOBAL | ROE_FETH_PLT_PERSISTENT)) &&
-	       (qp->access & need) == need;
-}
-
 static bool allowed(const struct roe_qp *qp, const struct roe_pkt *p, u32 flags)
 {
-	switch (p->opcode & ROE_OP_MASK) {
-	case ROE_OP_FLUSH:
-		return flush_allowed(qp, p->feth);
-	case ROE_OP_ATOMIC_WRITE:
-		return qp->access & IB_ACCESS_REMOTE_WRITE;
-	default:
-		break;
-	}
 	if (flags & ROE_F_WRITE)
 		return qp->access & IB_ACCESS_REMOTE_WRITE;
-	if (flags & ROE_F_READ)
-		return qp->access & IB_ACCESS_REMOTE_READ;
-	if (flags & ROE_F_ATOMIC)
-		return qp->access & IB_ACCESS_REMOTE_ATOMIC;
-	return flags & ROE_F_SEND;
+	return flags & ROE_F_SEND || roe_query_allowed(qp, p, flags);
 }
 
-/* The receive WQE for this packet; false: receiver not ready. */
-static bool have_rwqe(struct roe_qp *qp, u32 flags)
+/* Takes a receive WQE if this packet needs one and has none; false: receiver not ready. */
+static bool take_rwqe(struct roe_qp *qp, u32 flags)
 {
 	if (!(flags & ROE_F_RWQE) || qp->resp.rwqe_valid)
 		return true;
@@ -215,272 +173,6 @@ static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 	return ACCEPT;
 }
 
-/* The next slot of the ring, recycling the oldest; NULL: too many unanswered. */
-static struct roe_rsrc *take_slot(struct roe_resp *resp)
-{
-	struct roe_rsrc *rs;
-
-	if (!resp->rsrc_nr)
-		return NULL;
-	rs = &resp->rsrc[resp->rsrc_head];
-	if (rs->pending && !rs->replay)
-		return NULL;
-	/* a peer that may ask for more has all that this slot answered once */
-	if (rs->pending)
-		resp->rsrc_pending--;
-	resp->rsrc_head = (resp->rsrc_head + 1) % resp->rsrc_nr;
-	memset(rs, 0, sizeof(*rs));
-	return rs;
-}
-
-/*
- * A response acknowledges all before it. A NAK for that PSN itself did not leave before
- * what it asks for has come.
- */
-static void supersede(struct roe_resp *resp, u32 last_psn)
-{
-	if (resp->ack_due && !resp->fatal && roe_psn_diff(resp->ack_psn, last_psn) <= 0) {
-		resp->ack_due = false;
-		resp->echo.until = 0;
-	}
-}
-
-static void answer(struct roe_resp *resp, struct roe_rsrc *rs, u32 from)
-{
-	if (!rs->pending)
-		resp->rsrc_pending++;
-	rs->pending = true;
-	rs->start_psn = from;
-	rs->cur_psn = from;
-	supersede(resp, rs->last_psn);
-}
-
-/* Memory is read when the responses leave, and looked up again then. */
-static bool may_read(struct roe_qp *qp, const struct roe_pkt *p)
-{
-	struct roe_mr *mr;
-
-	if (!p->dmalen)
-		return true;
-	mr = roe_mr_get_remote(qp, p->rkey, IB_ACCESS_REMOTE_READ, p->va, p->dmalen);
-	if (!mr)
-		return false;
-	roe_mr_put(mr);
-	return true;
-}
-
-static struct verdict do_read(struct roe_qp *qp, const struct roe_rx_pkt *rx)
-{
-	struct roe_resp *resp = &qp->resp;
-	const struct roe_pkt *p = &rx->p;
-	struct roe_rsrc *rs;
-
-	if (p->dmalen > ROE_MSG_MAX)
-		return REFUSE(INV_REQ, SUCCESS);
-	if (!may_read(qp, p))
-		return REFUSE(REM_ACCESS, SUCCESS);
-	rs = take_slot(resp);
-	if (!rs)
-		return REFUSE(INV_REQ, SUCCESS);
-	rs->kind = ROE_RSRC_READ;
-	rs->first_psn = p->psn;
-	rs->last_psn = roe_psn_add(p->psn, roe_psn_count(p->dmalen, qp->mtu) - 1);
-	rs->rkey = p->rkey;
-	rs->va = p->va;
-	rs->len = p->dmalen;
-	rs->msn = roe_psn_add(resp->msn, 1);
-	answer(resp, rs, p->psn);
-	return ACCEPT;
-}
-
-/* The first @len bytes of payload, wherever they lie; false: there are fewer. */
-static bool gather(const struct roe_rx_pkt *rx, u8 *dst, u32 len)
-{
-	unsigned int i;
-
-	for (i = 0; len && i < rx->nvec; i++) {
-		u32 n = min_t(size_t, len, rx->vec[i].iov_len);
-
-		memcpy(dst, rx->vec[i].iov_base, n);
-		dst += n;
-		len -= n;
-	}
-	return !len;
-}
-
-/* Atomic against every other access of this CPU architecture's kind, so also ours. */
-static u64 execute_atomic(u64 *word, const struct roe_pkt *p)
-{
-	if ((p->opcode & ROE_OP_MASK) == ROE_OP_CMP_SWAP)
-		return cmpxchg64(word, p->compare, p->swap_add);
-	return atomic64_fetch_add(p->swap_add, (atomic64_t *)word);
-}
-
-/* An MR whose iova is not aligned like its memory has no words for atomics. */
-static bool may_hold_word(const struct roe_mr *mr, u64 va)
-{
-	return mr->odp && IS_ALIGNED(va - mr->iova + mr->base, sizeof(u64));
-}
-
-/* A word to be changed; NULL: there is none, or after a miss. */
-static u64 *find_word(struct roe_qp *qp, struct roe_mr *mr, u64 va)
-{
-	u64 *word = NULL;
-
-	if (roe_mr_present(mr, va, sizeof(u64)))
-		word = roe_mr_word(mr, va);
-	if (word) {
-		roe_fault_hit(&qp->resp.fault, mr, va, sizeof(u64), true);
-	} else if (may_hold_word(mr, va)) {
-		/* a page may also go between the two */
-		roe_fault_miss(qp, &qp->resp.fault, mr, va, sizeof(u64), true);
-	}
-	return word;
-}
-
-/* Nothing can be done on a word that is not there, or not aligned. */
-static struct verdict no_word(struct roe_mr *mr)
-{
-	if (mr->odp)
-		return REFUSE(REM_ACCESS, SUCCESS);
-	return REFUSE(REM_OP, SUCCESS);
-}
-
-/* The request on a held range, if there is a slot to keep its result. */
-static struct verdict atomic_on(struct roe_qp *qp, struct roe_mr *mr, const struct roe_pkt *p)
-{
-	struct roe_resp *resp = &qp->resp;
-	struct roe_rsrc *rs;
-	u64 *word;
-
-	word = find_word(qp, mr, p->va);
-	if (!word)
-		return no_word(mr);
-	rs = take_slot(resp);
-	if (!rs)
-		return REFUSE(INV_REQ, SUCCESS);
-	rs->kind = ROE_RSRC_ATOMIC;
-	rs->first_psn = p->psn;
-	rs->last_psn = p->psn;
-	rs->orig = execute_atomic(word, p);
-	rs->msn = roe_psn_add(resp->msn, 1);
-	answer(resp, rs, p->psn);
-	return ACCEPT;
-}
-
-static struct verdict do_atomic(struct roe_qp *qp, const struct roe_pkt *p)
-{
-	struct verdict v;
-	struct roe_mr *mr;
-
-	if (!IS_ALIGNED(p->va, sizeof(u64)))
-		return REFUSE(INV_REQ, SUCCESS);
-	mr = roe_mr_get_remote(qp, p->rkey, IB_ACCESS_REMOTE_ATOMIC, p->va, sizeof(u64));
-	if (!mr)
-		return REFUSE(REM_ACCESS, SUCCESS);
-	v = atomic_on(qp, mr, p);
-	roe_mr_put(mr);
-	return v;
-}
-
-/* The answer without data: what was asked for is done. */
-static struct verdict answer_empty(struct roe_qp *qp, const struct roe_pkt *p)
-{
-	struct roe_resp *resp = &qp->resp;
-	struct roe_rsrc *rs = take_slot(resp);
-
-	if (!rs)
-		return REFUSE(INV_REQ, SUCCESS);
-	rs->kind = ROE_RSRC_EMPTY;
-	rs->first_psn = p->psn;
-	rs->last_psn = p->psn;
-	rs->msn = roe_psn_add(resp->msn, 1);
-	answer(resp, rs, p->psn);
-	return ACCEPT;
-}
-
-/* One store of 8 bytes, behind all that was placed before it (wire.md 7). */
-static struct verdict atomic_write_on(struct roe_qp *qp, struct roe_mr *mr,
-				      const struct roe_rx_pkt *rx)
-{
-	u64 *word = find_word(qp, mr, rx->p.va);
-	struct verdict v;
-	u64 value;
-
-	if (!word)
-		return no_word(mr);
-	if (!gather(rx, (u8 *)&value, sizeof(value)))
-		return REFUSE(REM_OP, SUCCESS);
-	v = answer_empty(qp, &rx->p);
-	if (v.syndrome)
-		return v;
-	/* what the message wrote before it; read by the application */
-	smp_store_release(word, value);
-	return ACCEPT;
-}
-
-static struct verdict do_atomic_write(struct roe_qp *qp, const struct roe_rx_pkt *rx)
-{
-	const struct roe_pkt *p = &rx->p;
-	struct verdict v;
-	struct roe_mr *mr;
-
-	if (p->dmalen != sizeof(u64) || !IS_ALIGNED(p->va, sizeof(u64)))
-		return REFUSE(INV_REQ, SUCCESS);
-	mr = roe_mr_get_remote(qp, p->rkey, IB_ACCESS_REMOTE_WRITE, p->va, sizeof(u64));
-	if (!mr)
-		return REFUSE(REM_ACCESS, SUCCESS);
-	v = atomic_write_on(qp, mr, rx);
-	roe_mr_put(mr);
-	return v;
-}
-
-/* All of an MR: wherever it may begin, the key is what counts. */
-static u64 first_va(struct roe_qp *qp, u32 rkey)
-{
-	const struct roe_mr *mr = roe_mr_find(qp->keys, rkey);
-
-	return mr ? READ_ONCE(mr->iova) : 0;
-}
-
-/* Returns whether there is room to owe the answer; what is owed already is. */
-static bool answer_flush(struct roe_resp *resp, u32 psn, u32 msn)
-{
-	u32 i;
-
-	for (i = 0; i < resp->flush_nr; i++)
-		if (resp->flush[i].psn == psn)
-			return true;
-	if (i == ROE_FLUSHES)
-		return false;
-	resp->flush[resp->flush_nr++] = (struct roe_flush){ .psn = psn, .msn = msn };
-	supersede(resp, psn);
-	return true;
-}
-
-/*
- * Our stores are in caches that all CPUs and devices see: global visibility is
- * their order. Persistence is not offered, so no MR has the right for it.
- */
-static struct verdict do_flush(struct roe_qp *qp, const struct roe_pkt *p)
-{
-	u32 sel = (p->feth & ROE_FETH_SEL_MASK) >> ROE_FETH_SEL_SHIFT;
-	bool whole = sel == ROE_FETH_SEL_MR;
-	struct roe_resp *resp = &qp->resp;
-	struct roe_mr *mr;
-
-	if (sel > ROE_FETH_SEL_MR || !resp->rsrc_nr)
-		return REFUSE(INV_REQ, SUCCESS);
-	mr = roe_mr_get_remote(qp, p->rkey, flush_access(p->feth),
-			       whole ? first_va(qp, p->rkey) : p->va, whole ? 0 : p->dmalen);
-	if (!mr)
-		return REFUSE(REM_ACCESS, SUCCESS);
-	roe_mr_put(mr);
-	/* before the answer leaves: pairs with whoever acts on the completion */
-	smp_mb();
-	return answer_flush(resp, p->psn, roe_psn_add(resp->msn, 1)) ? ACCEPT : LATER;
-}
-
 static bool collect_rwqe(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p,
 			 u32 flags)
 {
@@ -545,13 +237,7 @@ static struct verdict execute(struct roe_qp *qp, struct roe_ctx *ctx,
 		return do_send(qp, ctx, rx, flags);
 	if (flags & ROE_F_WRITE)
 		return do_write(qp, ctx, rx, flags);
-	if (flags & ROE_F_READ)
-		return do_read(qp, rx);
-	if ((rx->p.opcode & ROE_OP_MASK) == ROE_OP_FLUSH)
-		return do_flush(qp, &rx->p);
-	if ((rx->p.opcode & ROE_OP_MASK) == ROE_OP_ATOMIC_WRITE)
-		return do_atomic_write(qp, rx);
-	return do_atomic(qp, &rx->p);
+	return (struct verdict){ roe_query_execute(qp, rx, flags) };
 }
 
 static void count(struct roe_qp *qp, u32 flags)
@@ -588,7 +274,7 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 		complete_rwqe(qp, ctx, p, flags);
 	/* also in place of a NAK that did not leave before its gap closed */
 	if ((p->ackreq || resp->ack_due) && (flags & (ROE_F_SEND | ROE_F_WRITE)))
-		owe(resp, p->psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+		roe_answer_owe(resp, p->psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 	if (p->ackreq && (flags & (ROE_F_SEND | ROE_F_WRITE)) && (flags & ROE_F_START) &&
 	    (flags & ROE_F_END))
 		roe_echo_message(qp, ctx);
@@ -608,17 +294,6 @@ static void owe_page_nak(struct roe_qp *qp, bool busy)
 	code = 12 + 4 * resp->page_naks;
 	roe_qp_count(qp, ROE_STAT_RNR_SENT);
 	owe_nak(resp, ROE_AETH_RNR_NAK | code);
-}
-
-/*
- * An ACK that no request asked for now names what was done, but no READ or ATOMIC
- * behind it: their responses may be lost. An ACK is none, but rdma_rxe completes a READ
- * by one of the same PSN, without data.
- */
-static void owe_again(struct roe_resp *resp)
-{
-	if (resp->done_known && roe_psn_diff(resp->psn, resp->done_psn) > 0)
-		owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
 static void owe_rnr_nak(struct roe_qp *qp)
@@ -671,7 +346,7 @@ static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 	resp->rnr_look = ctx->now + ROE_RNR_LOOK_NS;
 	resp->rnr_until = ctx->now + patience;
 	if (!resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
-		owe_again(resp);
+		roe_answer_owe_again(resp);
 }
 
 /**
@@ -685,7 +360,7 @@ void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_resp *resp = &qp->resp;
 
-	if (have_rwqe(qp, ROE_F_RWQE)) {
+	if (take_rwqe(qp, ROE_F_RWQE)) {
 		resp->rnr_look = 0;
 		owe_gap_nak(resp, ROE_PROBE_PKTS);
 	} else if (ctx->now >= resp->rnr_until) {
@@ -708,7 +383,7 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 		refuse(qp, ctx, REFUSE(INV_REQ, REM_INV_REQ_ERR));
 		return;
 	}
-	if (!have_rwqe(qp, flags)) {
+	if (!take_rwqe(qp, flags)) {
 		not_ready(qp, ctx);
 		return;
 	}
@@ -738,7 +413,7 @@ static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 	u32 flags = roe_opcode(rx->p.opcode)->flags;
 
 	return !in_sequence(&qp->resp, flags) || !allowed(qp, &rx->p, flags) ||
-	       have_rwqe(qp, flags);
+	       take_rwqe(qp, flags);
 }
 
 /*
@@ -775,123 +450,7 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 		 roe_psn_diff(resp->psn, resp->gap_psn) >= (s32)resp->gap_pkts)
 		owe_gap_nak(resp, min_t(u32, 2 * resp->gap_pkts, ROE_EARLY_SLOTS));
 	else if (closed && !resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
-		owe_again(resp);
-}
-
-/* The kept requests are in PSN order; the youngest has age 1. */
-static struct roe_rsrc *slot_by_age(struct roe_resp *resp, u32 age)
-{
-	return &resp->rsrc[(resp->rsrc_head + resp->rsrc_nr - age) % resp->rsrc_nr];
-}
-
-static bool has_psn(const struct roe_rsrc *rs, u32 psn)
-{
-	return rs->kind && roe_psn_diff(psn, rs->first_psn) >= 0 &&
-	       roe_psn_diff(psn, rs->last_psn) <= 0;
-}
-
-/* The kept request that @psn belongs to, the youngest, for PSNs come again. */
-static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
-{
-	u32 age;
-
-	for (age = 1; age <= resp->rsrc_nr; age++) {
-		struct roe_rsrc *rs = slot_by_age(resp, age);
-
-		if (rs->kind == kind && has_psn(rs, psn))
-			return rs;
-	}
-	return NULL;
-}
-
-/* Slot with the lowest PSN that has something to send. */
-static struct roe_rsrc *next_pending(struct roe_resp *resp)
-{
-	u32 i;
-
-	for (i = 0; resp->rsrc_pending && i < resp->rsrc_nr; i++) {
-		struct roe_rsrc *rs = &resp->rsrc[(resp->rsrc_head + i) % resp->rsrc_nr];
-
-		if (rs->pending)
-			return rs;
-	}
-	return NULL;
-}
-
-/*
- * The peer misses the responses from @psn on, and has thrown away what has left behind it.
- * Not those that a queue of this host refused; nor again those of a READ behind one that is
- * sent again now; nor is it news where a request comes late that was overtaken.
- */
-static void responses_lost(struct roe_qp *qp, const struct roe_ctx *ctx,
-			   const struct roe_rsrc *rs, u32 psn)
-{
-	u32 end = rs->pending ? rs->cur_psn : roe_psn_add(rs->last_psn, 1);
-	const struct roe_rsrc *next = next_pending(&qp->resp);
-	s32 came = roe_psn_diff(psn, rs->start_psn);
-
-	if (ctx->direct || ctx->now < qp->resp.alone_until || came < 0 ||
-	    (next && roe_psn_diff(next->cur_psn, psn) < 0))
-		return;
-	roe_cc_lost(qp, ctx, came, roe_psn_diff(end, psn));
-}
-
-/* READ again, perhaps from its middle: only a part of the original counts. */
-static void duplicate_read(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
-{
-	struct roe_rsrc *rs = find_slot(&qp->resp, ROE_RSRC_READ, p->psn);
-	u64 off;
-
-	if (!rs)
-		return;
-	off = (u64)((p->psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
-	if (p->va != rs->va + off || p->rkey != rs->rkey || p->dmalen != rs->len - off)
-		return;
-	/*
-	 * What is still to be sent answers the duplicate as well, and begins like an answer.
-	 * The peer has all before it: what was late has come, and is not sent once more.
-	 */
-	if (rs->pending && roe_psn_diff(p->psn, rs->cur_psn) >= 0) {
-		rs->cur_psn = p->psn;
-		rs->start_psn = p->psn;
-		return;
-	}
-	responses_lost(qp, ctx, rs, p->psn);
-	if (!rs->pending)
-		rs->replay = true;
-	rs->again = true;
-	answer(&qp->resp, rs, p->psn);
-}
-
-/* ATOMIC and ATOMIC WRITE: the answer again, the deed not. */
-static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
-{
-	struct roe_rsrc *rs = find_slot(&qp->resp, kind, p->psn);
-
-	if (!rs)
-		return;
-	if (!rs->pending)
-		rs->replay = true;
-	answer(&qp->resp, rs, rs->first_psn);
-}
-
-/* PSN in the past: nothing is executed twice, no error is answered (wire.md 4.5). */
-static void duplicate(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
-{
-	struct roe_resp *resp = &qp->resp;
-	u32 flags = roe_opcode(p->opcode)->flags;
-
-	roe_qp_count(qp, ROE_STAT_DUP_REQ);
-	if (flags & ROE_F_READ)
-		duplicate_read(qp, ctx, p);
-	else if (flags & ROE_F_ATOMIC)
-		duplicate_once(qp, p, ROE_RSRC_ATOMIC);
-	else if ((p->opcode & ROE_OP_MASK) == ROE_OP_FLUSH)
-		answer_flush(resp, p->psn, resp->msn);
-	else if (!(flags & (ROE_F_SEND | ROE_F_WRITE)))
-		duplicate_once(qp, p, ROE_RSRC_EMPTY);
-	else if (p->ackreq && (!resp->ack_due || resp->echo.until))
-		owe_again(resp);
+		roe_answer_owe_again(resp);
 }
 
 /*
@@ -942,7 +501,7 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 		roe_qp_count(qp, ROE_STAT_RX_DROP);
 		return;
 	}
-	if (!allowed(qp, &rx->p, flags) || !have_rwqe(qp, flags) ||
+	if (!allowed(qp, &rx->p, flags) || !take_rwqe(qp, flags) ||
 	    !roe_opcode_len_ok(rx->p.opcode, rx->p.len, qp->mtu)) {
 		uc_refuse(qp, ctx, REFUSE(INV_REQ, SUCCESS));
 		return;
@@ -1011,7 +570,7 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (ctx->direct ? ctx->fresh : !ahead)
 		resp->direct = ctx->direct;
 	if (ahead < 0) {
-		duplicate(qp, ctx, &rx->p);
+		roe_answer_duplicate(qp, ctx, &rx->p);
 	} else if (!ahead) {
 		expected_and_early(qp, ctx, rx);
 	} else {
@@ -1093,385 +652,9 @@ bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 	for (i = 0; i < row->n && !asked; i++)
 		asked = roe_rx_at(row, i)->p.ackreq;
 	if (asked)
-		owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+		roe_answer_owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 	return true;
 }
-
-static void answered(struct roe_resp *resp, struct roe_rsrc *rs)
-{
-	rs->pending = false;
-	rs->replay = false;
-	resp->rsrc_pending--;
-}
-
-static struct roe_tx_pkt *add_response(struct roe_qp *qp, struct roe_txb *txb, u8 opcode,
-				       u32 len, u32 psn, u32 msn)
-{
-	struct roe_tx_pkt *pkt = roe_txb_add(txb, opcode, len);
-
-	if (!pkt)
-		return NULL;
-	pkt->p.qpn = qp->dest_qpn;
-	pkt->p.pkey = qp->pkey;
-	pkt->p.psn = psn;
-	pkt->p.msn = msn;
-	pkt->p.syndrome = ROE_AETH_ACK | ROE_AETH_NO_CREDITS;
-	return pkt;
-}
-
-static u8 read_opcode(const struct roe_rsrc *rs)
-{
-	bool first = rs->cur_psn == rs->start_psn;
-	bool last = rs->cur_psn == rs->last_psn;
-
-	if (first)
-		return last ? ROE_OP_READ_RESP_ONLY : ROE_OP_READ_RESP_FIRST;
-	return last ? ROE_OP_READ_RESP_LAST : ROE_OP_READ_RESP_MIDDLE;
-}
-
-/* The R_Key, or the memory, went away after the READ was accepted. */
-static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs)
-{
-	bool replay = rs->replay;
-	u32 psn = rs->cur_psn;
-
-	answered(&qp->resp, rs);
-	if (replay)
-		return;
-	refuse(qp, ctx, REFUSE(REM_ACCESS, SUCCESS));
-	qp->resp.ack_psn = psn;
-	/* nothing that comes after it leaves before the NAK, or at all */
-	qp->resp.rsrc_pending = 0;
-	qp->resp.flush_nr = 0;
-}
-
-/*
- * The memory that a READ asked for, if its key still names it. Looked up once a run
- * where the MR lasts.
- */
-static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
-				  const struct roe_rsrc *rs)
-{
-	struct roe_sge_memo *memo = &ctx->answer;
-	u32 slot = rs - qp->resp.rsrc;
-	struct roe_mr *mr;
-
-	if (memo->mr && memo->message == slot)
-		return memo->mr;
-	mr = roe_mr_get_remote(qp, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va, rs->len);
-	memo->mr = mr && roe_mr_lasts(mr) ? mr : NULL;
-	memo->message = slot;
-	return mr;
-}
-
-/* Its page was not there: the responses go on when it is, or never. */
-static bool read_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
-			struct roe_txb *txb)
-{
-	roe_txb_cancel(txb);
-	qp->resp.stalled = roe_fault_missed(qp, ctx, &qp->resp.fault);
-	if (qp->resp.stalled)
-		return false;
-	read_refused(qp, ctx, rs);
-	return true;
-}
-
-/* Does a response leave as a packet of its own? */
-static bool alone(const struct roe_resp *resp, const struct roe_rsrc *rs,
-		  const struct roe_ctx *ctx)
-{
-	return rs->again || ctx->now < resp->alone_until;
-}
-
-/* If this burst is refused, the slot goes on here. */
-static void note_burst(const struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
-{
-	if (rs->burst == resp->burst)
-		return;
-	rs->burst = resp->burst;
-	rs->burst_psn = psn;
-}
-
-static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
-		      struct roe_txb *txb)
-{
-	u32 off = ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
-	u32 len = min(rs->len - off, qp->mtu);
-	struct roe_tx_pkt *pkt;
-	struct roe_mr *mr;
-	bool ok;
-
-	pkt = add_response(qp, txb, read_opcode(rs), len, rs->cur_psn, rs->msn);
-	if (!pkt)
-		return false;
-	pkt->again = alone(&qp->resp, rs, ctx);
-	if (len) {
-		mr = read_source(qp, ctx, rs);
-		if (!mr) {
-			roe_txb_cancel(txb);
-			read_refused(qp, ctx, rs);
-			return true;
-		}
-		ok = roe_sge_load_mr(qp, txb, mr, rs->va + off, rs->len - off);
-		roe_mr_put(mr);
-		if (!ok)
-			return read_missed(qp, ctx, rs, txb);
-	}
-	note_burst(&qp->resp, rs, rs->cur_psn);
-	if (rs->cur_psn == rs->last_psn)
-		answered(&qp->resp, rs);
-	else
-		rs->cur_psn = roe_psn_add(rs->cur_psn, 1);
-	return true;
-}
-
-/*
- * More responses from the middle of a READ, like the one before them, with which this run
- * has found the memory. False: the next one alone, or there is no room.
- */
-static bool emit_read_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
-			  struct roe_txb *txb)
-{
-	s32 left = roe_psn_diff(rs->last_psn, rs->cur_psn);
-	struct roe_pkt model = {
-		.opcode = ROE_OP_READ_RESP_MIDDLE,
-		.syndrome = ROE_AETH_ACK | ROE_AETH_NO_CREDITS,
-		.pkey = qp->pkey,
-		.qpn = qp->dest_qpn,
-		.psn = rs->cur_psn,
-		.msn = rs->msn,
-		.len = qp->mtu,
-	};
-	const struct roe_sge_memo *memo = &ctx->answer;
-	unsigned int n;
-	u64 va;
-
-	if (!memo->mr || memo->message != rs - qp->resp.rsrc || rs->cur_psn == rs->start_psn ||
-	    left < 2 || alone(&qp->resp, rs, ctx) || !roe_txb_lends(txb))
-		return false;
-	va = rs->va + ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
-	n = roe_txb_plan(txb, qp->mtu, left);
-	n = roe_mr_map_row(memo->mr, va, &txb->pkt[txb->n], n, qp->mtu);
-	if (!n)
-		return false;
-	roe_txb_add_row(txb, &model, n);
-	note_burst(&qp->resp, rs, rs->cur_psn);
-	rs->cur_psn = roe_psn_add(rs->cur_psn, n);
-	return true;
-}
-
-static bool emit_atomic(struct roe_qp *qp, struct roe_rsrc *rs, struct roe_txb *txb)
-{
-	struct roe_tx_pkt *pkt = add_response(qp, txb, ROE_OP_ATOMIC_ACK, 0, rs->first_psn,
-					      rs->msn);
-
-	if (!pkt)
-		return false;
-	pkt->p.compare = rs->orig;
-	note_burst(&qp->resp, rs, rs->first_psn);
-	answered(&qp->resp, rs);
-	return true;
-}
-
-/* The FLUSH to be answered first; NULL: there is none, or @rs comes before it. */
-static struct roe_flush *next_flush(struct roe_resp *resp, const struct roe_rsrc *rs)
-{
-	struct roe_flush *first = NULL;
-	u32 i;
-
-	for (i = 0; i < resp->flush_nr; i++)
-		if (!first || roe_psn_diff(resp->flush[i].psn, first->psn) < 0)
-			first = &resp->flush[i];
-	return first && (!rs || roe_psn_diff(first->psn, rs->cur_psn) < 0) ? first : NULL;
-}
-
-static bool emit_flush(struct roe_qp *qp, struct roe_flush *flush, struct roe_txb *txb)
-{
-	struct roe_resp *resp = &qp->resp;
-
-	if (!add_response(qp, txb, ROE_OP_READ_RESP_ONLY, 0, flush->psn, flush->msn))
-		return false;
-	*flush = resp->flush[--resp->flush_nr];
-	return true;
-}
-
-static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
-{
-	struct roe_resp *resp = &qp->resp;
-	struct roe_tx_pkt *pkt = add_response(qp, txb, ROE_OP_ACK, 0, resp->ack_psn, resp->msn);
-
-	if (!pkt)
-		return false;
-	pkt->p.syndrome = resp->ack_syndrome;
-	if (resp->ack_syndrome & ROE_AETH_KIND_MASK)
-		trace_roe_nak(qp, resp->ack_syndrome, resp->ack_psn);
-	resp->ack_due = false;
-	if (resp->fatal)
-		roe_complete_error(qp, ctx);
-	return true;
-}
-
-/* READ responses, one or more, as fast as cc.c lets them; directly there is no network. */
-static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
-		      struct roe_txb *txb)
-{
-	u32 bytes = txb->bytes;
-	bool ok;
-
-	if (txb->direct)
-		return emit_read_row(qp, ctx, rs, txb) || emit_read(qp, ctx, rs, txb);
-	if (!roe_cc_open(qp, ctx)) {
-		qp->resp.stalled = true;
-		return false;
-	}
-	/* a row is more than may leave at once */
-	ok = (!qp->rate.rate && emit_read_row(qp, ctx, rs, txb)) || emit_read(qp, ctx, rs, txb);
-	if (txb->bytes > bytes)
-		roe_cc_spend(qp, ctx, txb->bytes - bytes);
-	return ok;
-}
-
-/*
- * No memory for a response: later, for the worker would only keep those away who free
- * some.
- */
-static void starve(struct roe_qp *qp, const struct roe_ctx *ctx)
-{
-	if (!roe_qp_has_timer(qp))
-		return;
-	qp->resp.stalled = true;
-	qp->rate.wake = ctx->now + ROE_LOCAL_DROP_NS;
-}
-
-static bool has_room(const struct roe_resp *resp, const struct roe_ctx *ctx,
-		     const struct roe_txb *txb)
-{
-	return roe_txb_room(txb) &&
-	       (txb->n < ROE_LOCAL_ALONE_PKTS || ctx->now >= resp->alone_until);
-}
-
-/**
- * roe_responder_emit() - add responses and acknowledgements to a burst
- * @qp: the QP; goes to ERR when a fatal NAK has been added
- * @ctx: takes notifications
- * @txb: the burst
- *
- * Return: true if there is no room (of what follows a refusal only a part of the burst),
- * and more is to be sent, which does not wait for a page, for memory or for its time.
- */
-bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
-{
-	struct roe_resp *resp = &qp->resp;
-	struct roe_rsrc *rs = NULL;
-	struct roe_flush *flush;
-	bool ok = true;
-
-	resp->stalled = ctx->now < resp->refused_until;
-	if (resp->stalled) {
-		if (roe_qp_has_timer(qp))
-			qp->rate.wake = resp->refused_until;
-		return false;
-	}
-	while (ok && has_room(resp, ctx, txb)) {
-		/* of a long READ many packets follow each other */
-		if (!rs || !rs->pending)
-			rs = next_pending(resp);
-		flush = next_flush(resp, rs);
-		if (flush)
-			ok = emit_flush(qp, flush, txb);
-		else if (rs && rs->kind == ROE_RSRC_ATOMIC)
-			ok = emit_atomic(qp, rs, txb);
-		else if (rs)
-			ok = emit_data(qp, ctx, rs, txb);
-		else if (roe_resp_owes(resp))
-			ok = emit_ack(qp, ctx, txb);
-		else
-			return false;
-	}
-	if (!ok && !resp->stalled)
-		starve(qp, ctx);
-	return !resp->stalled && roe_resp_owes(resp);
-}
-
-/* What was answered from @psn on has not left; returns how many packets that is. */
-static u32 unanswer(struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
-{
-	u32 end = rs->pending ? rs->cur_psn : roe_psn_add(rs->last_psn, 1);
-
-	if (roe_psn_diff(end, psn) <= 0)
-		return 0;
-	if (!rs->pending) {
-		resp->rsrc_pending++;
-		rs->pending = true;
-		/* a copy perhaps, and its requester may ask for more meanwhile */
-		rs->replay = true;
-	}
-	rs->cur_psn = psn;
-	if (roe_psn_diff(psn, rs->start_psn) < 0)
-		rs->start_psn = psn;
-	supersede(resp, rs->last_psn);
-	return roe_psn_diff(end, psn);
-}
-
-/*
- * The slots of this burst in its order, which is that of their PSNs, from the one with the
- * first refused response on, or the first behind that. Returns how many responses have none:
- * those of FLUSHes.
- */
-static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
-{
-	bool found = false;
-	u32 age;
-
-	for (age = resp->rsrc_nr; age && left; age--) {
-		struct roe_rsrc *rs = slot_by_age(resp, age);
-
-		bool here = !found && has_psn(rs, psn);
-
-		if (!rs->kind || rs->burst != resp->burst ||
-		    (!found && !here && roe_psn_diff(rs->burst_psn, psn) < 0))
-			continue;
-		left -= min(left, unanswer(resp, rs, here ? psn : rs->burst_psn));
-		found = true;
-	}
-	return left;
-}
-
-/**
- * roe_responder_local_drop() - IP refused responses of a burst
- * @qp: they have not left: it goes on with the first of them, soon
- * @ctx: the time
- * @refused: has responses or ACKs
- *
- * Or the peer would find out by a time-out, and a long READ be built to its end for a
- * queue that is full. The NAK of a QP that is in ERR now is lost.
- */
-void roe_responder_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
-			      const struct roe_refused *refused)
-{
-	struct roe_resp *resp = &qp->resp;
-	u32 left;
-
-	if (!roe_qp_has_timer(qp))
-		return;
-	left = unanswer_from(resp, refused->response, refused->responses);
-	/* it leaves behind all of them, and says what is missing to who sent FLUSHes */
-	if ((left || refused->acks) && !resp->ack_due) {
-		if (resp->nak_state && !resp->rnr_look)
-			owe(resp, resp->psn, resp->nak_state);
-		else
-			owe_again(resp);
-	}
-	/* nothing ends it: without a route a QP should not be at it all the time */
-	if (refused->answered)
-		resp->refusals = 0;
-	resp->refused_until = ctx->now +
-			      ((u64)ROE_LOCAL_DROP_NS << min(resp->refusals++, 10u));
-	resp->alone_until = resp->refused_until + ROE_LOCAL_ALONE_NS;
-	qp->rate.wake = resp->refused_until;
-}
-
-ROE_EXPORT_FOR_TEST(roe_responder_local_drop);
 
 /**
  * roe_responder_reset() - initial state, on the way to RTR and to RESET
@@ -1481,21 +664,17 @@ ROE_EXPORT_FOR_TEST(roe_responder_local_drop);
 void roe_responder_reset(struct roe_qp *qp, u32 psn)
 {
 	struct roe_resp *resp = &qp->resp;
-	struct roe_rsrc *rsrc = resp->rsrc;
-	u32 nr = resp->rsrc_nr, burst = resp->burst;
 
 	roe_early_purge(&resp->early);
-	memset(resp, 0, offsetof(struct roe_resp, rwqe));
+	memset(&resp->connection, 0, sizeof(resp->connection));
 	roe_echo_reset(qp);
 	resp->psn = psn;
 	resp->done_psn = roe_psn_add(psn, -1);
 	resp->done_known = true;
 	/* what IP refuses of an older burst is no answer to what comes now */
-	resp->burst = burst + 1;
-	resp->rsrc = rsrc;
-	resp->rsrc_nr = nr;
-	if (rsrc)
-		memset(rsrc, 0, array_size(nr, sizeof(*rsrc)));
+	resp->burst++;
+	if (resp->rsrc)
+		memset(resp->rsrc, 0, array_size(resp->rsrc_nr, sizeof(*resp->rsrc)));
 }
 
 ROE_EXPORT_FOR_TEST(roe_responder_reset);

@@ -106,15 +106,21 @@ bool roe_reorder_sent_twice(const struct roe_req *req);
 void roe_reorder_progress(struct roe_req *req, const struct roe_ctx *ctx);
 struct roe_reorder roe_reorder_reset(struct roe_req *req, u32 psn);
 
-/* responder.c: requests of the peer to memory and answers */
+/* responder.c: requests of the peer to memory */
 void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *pkt);
 bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
 void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx);
-bool roe_responder_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
-void roe_responder_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
-			      const struct roe_refused *refused);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
+
+/* query.c: those that are answered with more than an ACK */
+bool roe_query_allowed(const struct roe_qp *qp, const struct roe_pkt *p, u32 flags);
+u8 roe_query_execute(struct roe_qp *qp, const struct roe_rx_pkt *rx, u32 flags);
+
+/* answer.c: what is owed to the peer for them; more of it in answer.h */
+bool roe_answer_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
+void roe_answer_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
+			   const struct roe_refused *refused);
 
 /* cc.c: marks of switches, CNPs, responses lost */
 void roe_cc_marked(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p);

@@ -1,0 +1,652 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * What the responder of RC owes to its peer (IBTA 9.7.5.1; wire.md 4.2, 4.5).
+ *
+ * It is state, not packets: slots with READ or ATOMIC responses to send, in PSN order,
+ * FLUSHes between them, and behind all of them at most one ACK or NAK. roe_answer_emit()
+ * turns that into packets when the burst has room, so responses leave in PSN order and
+ * acknowledgements coalesce by themselves. A slot is kept behind its last response: who
+ * has lost that asks again.
+ *
+ * Of struct roe_resp this file writes what is under "answers" there, and the slots, but for
+ * the result of an ATOMIC (query.c). What the peer asks for is judged by others, who tell
+ * (answer.h); they are not called from here.
+ *
+ * All here: qp->lock held, in an RCU read-side section, as transport.h has it.
+ */
+#include "answer.h"
+#include "trace.h"
+
+/*
+ * A response acknowledges all before it. A NAK for that PSN itself did not leave before
+ * what it asks for has come.
+ */
+static void supersede(struct roe_resp *resp, u32 last_psn)
+{
+	if (resp->ack_due && !resp->fatal && roe_psn_diff(resp->ack_psn, last_psn) <= 0) {
+		resp->ack_due = false;
+		resp->echo.until = 0;
+	}
+}
+
+/* The next slot of the ring, recycling the oldest; NULL: too many unanswered. */
+static struct roe_rsrc *take_slot(struct roe_resp *resp)
+{
+	struct roe_rsrc *rs;
+
+	if (!resp->rsrc_nr)
+		return NULL;
+	rs = &resp->rsrc[resp->rsrc_head];
+	if (rs->pending && !rs->replay)
+		return NULL;
+	/* a peer that may ask for more has all that this slot answered once */
+	if (rs->pending)
+		resp->rsrc_pending--;
+	resp->rsrc_head = (resp->rsrc_head + 1) % resp->rsrc_nr;
+	memset(rs, 0, sizeof(*rs));
+	return rs;
+}
+
+static void answer(struct roe_resp *resp, struct roe_rsrc *rs, u32 from)
+{
+	if (!rs->pending)
+		resp->rsrc_pending++;
+	rs->pending = true;
+	rs->start_psn = from;
+	rs->cur_psn = from;
+	supersede(resp, rs->last_psn);
+}
+
+/**
+ * roe_answer_begin() - owe the responses to a new request
+ * @qp: RC
+ * @p: READ, ATOMIC or ATOMIC WRITE whose turn it is; may be executed
+ * @kind: enum roe_rsrc_kind of it
+ *
+ * It takes a slot, in which it can be answered again as long as max_dest_rd_atomic later
+ * ones have not come. The memory of a READ is looked up when its responses leave.
+ *
+ * Return: the slot, for the result of an ATOMIC; NULL: more are unanswered than the peer was
+ * allowed, it is to be refused (wire.md 4.3, R11).
+ */
+struct roe_rsrc *roe_answer_begin(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_rsrc *rs = take_slot(resp);
+
+	if (!rs)
+		return NULL;
+	rs->kind = kind;
+	rs->first_psn = p->psn;
+	rs->last_psn = p->psn;
+	if (kind == ROE_RSRC_READ) {
+		rs->last_psn = roe_psn_add(p->psn, roe_psn_count(p->dmalen, qp->mtu) - 1);
+		rs->rkey = p->rkey;
+		rs->va = p->va;
+		rs->len = p->dmalen;
+	}
+	rs->msn = roe_psn_add(resp->msn, 1);
+	answer(resp, rs, p->psn);
+	return rs;
+}
+
+/**
+ * roe_answer_flush() - owe the response to a FLUSH, which is done
+ * @resp: of an RC QP
+ * @psn: of the FLUSH, new or a duplicate
+ * @msn: with it
+ *
+ * Return: false if there is no room to owe it; what is owed already is.
+ */
+bool roe_answer_flush(struct roe_resp *resp, u32 psn, u32 msn)
+{
+	u32 i;
+
+	for (i = 0; i < resp->flush_nr; i++)
+		if (resp->flush[i].psn == psn)
+			return true;
+	if (i == ROE_FLUSHES)
+		return false;
+	resp->flush[resp->flush_nr++] = (struct roe_flush){ .psn = psn, .msn = msn };
+	supersede(resp, psn);
+	return true;
+}
+
+/**
+ * roe_answer_owe_again() - an ACK that no request asked for now
+ * @resp: of an RC QP
+ *
+ * It names what was done, but no READ or ATOMIC behind it: their responses may be lost. An
+ * ACK is none, but rdma_rxe completes a READ by one of the same PSN, without data.
+ */
+void roe_answer_owe_again(struct roe_resp *resp)
+{
+	if (resp->done_known && roe_psn_diff(resp->psn, resp->done_psn) > 0)
+		roe_answer_owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+}
+
+/**
+ * roe_answer_fatal() - owe a NAK that ends the QP
+ * @qp: RC; its user is told by the caller
+ * @psn: of the request that is refused
+ * @syndrome: NAK 0x61 to 0x63
+ *
+ * The QP goes to ERR once the NAK has left (wire.md 4.3); until then nothing more is accepted,
+ * nor looked for.
+ */
+void roe_answer_fatal(struct roe_qp *qp, u32 psn, u8 syndrome)
+{
+	struct roe_resp *resp = &qp->resp;
+
+	if (syndrome == ROE_NAK_REM_ACCESS)
+		roe_qp_count(qp, ROE_STAT_RESP_REM_ACCESS);
+	roe_answer_owe(resp, psn, syndrome);
+	resp->fatal = true;
+	resp->rnr_look = 0;
+}
+
+/* The kept requests are in PSN order; the youngest has age 1. */
+static struct roe_rsrc *slot_by_age(struct roe_resp *resp, u32 age)
+{
+	return &resp->rsrc[(resp->rsrc_head + resp->rsrc_nr - age) % resp->rsrc_nr];
+}
+
+static bool has_psn(const struct roe_rsrc *rs, u32 psn)
+{
+	return rs->kind && roe_psn_diff(psn, rs->first_psn) >= 0 &&
+	       roe_psn_diff(psn, rs->last_psn) <= 0;
+}
+
+/* The kept request that @psn belongs to, the youngest, for PSNs come again. */
+static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
+{
+	u32 age;
+
+	for (age = 1; age <= resp->rsrc_nr; age++) {
+		struct roe_rsrc *rs = slot_by_age(resp, age);
+
+		if (rs->kind == kind && has_psn(rs, psn))
+			return rs;
+	}
+	return NULL;
+}
+
+/* Slot with the lowest PSN that has something to send. */
+static struct roe_rsrc *next_pending(struct roe_resp *resp)
+{
+	u32 i;
+
+	for (i = 0; resp->rsrc_pending && i < resp->rsrc_nr; i++) {
+		struct roe_rsrc *rs = &resp->rsrc[(resp->rsrc_head + i) % resp->rsrc_nr];
+
+		if (rs->pending)
+			return rs;
+	}
+	return NULL;
+}
+
+/*
+ * The peer misses the responses from @psn on, and has thrown away what has left behind it.
+ * Not those that a queue of this host refused; nor again those of a READ behind one that is
+ * sent again now; nor is it news where a request comes late that was overtaken.
+ */
+static void responses_lost(struct roe_qp *qp, const struct roe_ctx *ctx,
+			   const struct roe_rsrc *rs, u32 psn)
+{
+	u32 end = rs->pending ? rs->cur_psn : roe_psn_add(rs->last_psn, 1);
+	const struct roe_rsrc *next = next_pending(&qp->resp);
+	s32 came = roe_psn_diff(psn, rs->start_psn);
+
+	if (ctx->direct || ctx->now < qp->resp.alone_until || came < 0 ||
+	    (next && roe_psn_diff(next->cur_psn, psn) < 0))
+		return;
+	roe_cc_lost(qp, ctx, came, roe_psn_diff(end, psn));
+}
+
+/* READ again, perhaps from its middle: only a part of the original counts. */
+static void duplicate_read(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
+{
+	struct roe_rsrc *rs = find_slot(&qp->resp, ROE_RSRC_READ, p->psn);
+	u64 off;
+
+	if (!rs)
+		return;
+	off = (u64)((p->psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	if (p->va != rs->va + off || p->rkey != rs->rkey || p->dmalen != rs->len - off)
+		return;
+	/*
+	 * What is still to be sent answers the duplicate as well, and begins like an answer.
+	 * The peer has all before it: what was late has come, and is not sent once more.
+	 */
+	if (rs->pending && roe_psn_diff(p->psn, rs->cur_psn) >= 0) {
+		rs->cur_psn = p->psn;
+		rs->start_psn = p->psn;
+		return;
+	}
+	responses_lost(qp, ctx, rs, p->psn);
+	if (!rs->pending)
+		rs->replay = true;
+	rs->again = true;
+	answer(&qp->resp, rs, p->psn);
+}
+
+/* ATOMIC and ATOMIC WRITE: the answer again, the deed not. */
+static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
+{
+	struct roe_rsrc *rs = find_slot(&qp->resp, kind, p->psn);
+
+	if (!rs)
+		return;
+	if (!rs->pending)
+		rs->replay = true;
+	answer(&qp->resp, rs, rs->first_psn);
+}
+
+/**
+ * roe_answer_duplicate() - a request with a PSN in the past
+ * @qp: RC
+ * @ctx: the time, and the way that it came
+ * @p: any request
+ *
+ * Nothing is executed twice, but that a READ reads its memory again; no error is answered
+ * (wire.md 4.5).
+ */
+void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
+			  const struct roe_pkt *p)
+{
+	struct roe_resp *resp = &qp->resp;
+	u32 flags = roe_opcode(p->opcode)->flags;
+
+	roe_qp_count(qp, ROE_STAT_DUP_REQ);
+	if (flags & ROE_F_READ)
+		duplicate_read(qp, ctx, p);
+	else if (flags & ROE_F_ATOMIC)
+		duplicate_once(qp, p, ROE_RSRC_ATOMIC);
+	else if ((p->opcode & ROE_OP_MASK) == ROE_OP_FLUSH)
+		roe_answer_flush(resp, p->psn, resp->msn);
+	else if (!(flags & (ROE_F_SEND | ROE_F_WRITE)))
+		duplicate_once(qp, p, ROE_RSRC_EMPTY);
+	else if (p->ackreq && (!resp->ack_due || resp->echo.until))
+		roe_answer_owe_again(resp);
+}
+
+static void answered(struct roe_resp *resp, struct roe_rsrc *rs)
+{
+	rs->pending = false;
+	rs->replay = false;
+	resp->rsrc_pending--;
+}
+
+static struct roe_tx_pkt *add_response(struct roe_qp *qp, struct roe_txb *txb, u8 opcode,
+				       u32 len, u32 psn, u32 msn)
+{
+	struct roe_tx_pkt *pkt = roe_txb_add(txb, opcode, len);
+
+	if (!pkt)
+		return NULL;
+	pkt->p.qpn = qp->dest_qpn;
+	pkt->p.pkey = qp->pkey;
+	pkt->p.psn = psn;
+	pkt->p.msn = msn;
+	pkt->p.syndrome = ROE_AETH_ACK | ROE_AETH_NO_CREDITS;
+	return pkt;
+}
+
+static u8 read_opcode(const struct roe_rsrc *rs)
+{
+	bool first = rs->cur_psn == rs->start_psn;
+	bool last = rs->cur_psn == rs->last_psn;
+
+	if (first)
+		return last ? ROE_OP_READ_RESP_ONLY : ROE_OP_READ_RESP_FIRST;
+	return last ? ROE_OP_READ_RESP_LAST : ROE_OP_READ_RESP_MIDDLE;
+}
+
+/* The R_Key, or the memory, went away after the READ was accepted. */
+static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs)
+{
+	bool replay = rs->replay;
+	u32 psn = rs->cur_psn;
+
+	answered(&qp->resp, rs);
+	if (replay)
+		return;
+	ctx->events |= BIT(IB_EVENT_QP_ACCESS_ERR);
+	roe_answer_fatal(qp, psn, ROE_NAK_REM_ACCESS);
+	/* nothing that comes after it leaves before the NAK, or at all */
+	qp->resp.rsrc_pending = 0;
+	qp->resp.flush_nr = 0;
+}
+
+/*
+ * The memory that a READ asked for, if its key still names it. Looked up once a run
+ * where the MR lasts.
+ */
+static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
+				  const struct roe_rsrc *rs)
+{
+	struct roe_sge_memo *memo = &ctx->answer;
+	u32 slot = rs - qp->resp.rsrc;
+	struct roe_mr *mr;
+
+	if (memo->mr && memo->message == slot)
+		return memo->mr;
+	mr = roe_mr_get_remote(qp, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va, rs->len);
+	memo->mr = mr && roe_mr_lasts(mr) ? mr : NULL;
+	memo->message = slot;
+	return mr;
+}
+
+/* Its page was not there: the responses go on when it is, or never. */
+static bool read_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
+			struct roe_txb *txb)
+{
+	roe_txb_cancel(txb);
+	qp->resp.stalled = roe_fault_missed(qp, ctx, &qp->resp.fault);
+	if (qp->resp.stalled)
+		return false;
+	read_refused(qp, ctx, rs);
+	return true;
+}
+
+/* Does a response leave as a packet of its own? */
+static bool alone(const struct roe_resp *resp, const struct roe_rsrc *rs,
+		  const struct roe_ctx *ctx)
+{
+	return rs->again || ctx->now < resp->alone_until;
+}
+
+/* If this burst is refused, the slot goes on here. */
+static void note_burst(const struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
+{
+	if (rs->burst == resp->burst)
+		return;
+	rs->burst = resp->burst;
+	rs->burst_psn = psn;
+}
+
+static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
+		      struct roe_txb *txb)
+{
+	u32 off = ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	u32 len = min(rs->len - off, qp->mtu);
+	struct roe_tx_pkt *pkt;
+	struct roe_mr *mr;
+	bool ok;
+
+	pkt = add_response(qp, txb, read_opcode(rs), len, rs->cur_psn, rs->msn);
+	if (!pkt)
+		return false;
+	pkt->again = alone(&qp->resp, rs, ctx);
+	if (len) {
+		mr = read_source(qp, ctx, rs);
+		if (!mr) {
+			roe_txb_cancel(txb);
+			read_refused(qp, ctx, rs);
+			return true;
+		}
+		ok = roe_sge_load_mr(qp, txb, mr, rs->va + off, rs->len - off);
+		roe_mr_put(mr);
+		if (!ok)
+			return read_missed(qp, ctx, rs, txb);
+	}
+	note_burst(&qp->resp, rs, rs->cur_psn);
+	if (rs->cur_psn == rs->last_psn)
+		answered(&qp->resp, rs);
+	else
+		rs->cur_psn = roe_psn_add(rs->cur_psn, 1);
+	return true;
+}
+
+/*
+ * More responses from the middle of a READ, like the one before them, with which this run
+ * has found the memory. False: the next one alone, or there is no room.
+ */
+static bool emit_read_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
+			  struct roe_txb *txb)
+{
+	s32 left = roe_psn_diff(rs->last_psn, rs->cur_psn);
+	struct roe_pkt model = {
+		.opcode = ROE_OP_READ_RESP_MIDDLE,
+		.syndrome = ROE_AETH_ACK | ROE_AETH_NO_CREDITS,
+		.pkey = qp->pkey,
+		.qpn = qp->dest_qpn,
+		.psn = rs->cur_psn,
+		.msn = rs->msn,
+		.len = qp->mtu,
+	};
+	const struct roe_sge_memo *memo = &ctx->answer;
+	unsigned int n;
+	u64 va;
+
+	if (!memo->mr || memo->message != rs - qp->resp.rsrc || rs->cur_psn == rs->start_psn ||
+	    left < 2 || alone(&qp->resp, rs, ctx) || !roe_txb_lends(txb))
+		return false;
+	va = rs->va + ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
+	n = roe_txb_plan(txb, qp->mtu, left);
+	n = roe_mr_map_row(memo->mr, va, &txb->pkt[txb->n], n, qp->mtu);
+	if (!n)
+		return false;
+	roe_txb_add_row(txb, &model, n);
+	note_burst(&qp->resp, rs, rs->cur_psn);
+	rs->cur_psn = roe_psn_add(rs->cur_psn, n);
+	return true;
+}
+
+static bool emit_atomic(struct roe_qp *qp, struct roe_rsrc *rs, struct roe_txb *txb)
+{
+	struct roe_tx_pkt *pkt = add_response(qp, txb, ROE_OP_ATOMIC_ACK, 0, rs->first_psn,
+					      rs->msn);
+
+	if (!pkt)
+		return false;
+	pkt->p.compare = rs->orig;
+	note_burst(&qp->resp, rs, rs->first_psn);
+	answered(&qp->resp, rs);
+	return true;
+}
+
+/* The FLUSH to be answered first; NULL: there is none, or @rs comes before it. */
+static struct roe_flush *next_flush(struct roe_resp *resp, const struct roe_rsrc *rs)
+{
+	struct roe_flush *first = NULL;
+	u32 i;
+
+	for (i = 0; i < resp->flush_nr; i++)
+		if (!first || roe_psn_diff(resp->flush[i].psn, first->psn) < 0)
+			first = &resp->flush[i];
+	return first && (!rs || roe_psn_diff(first->psn, rs->cur_psn) < 0) ? first : NULL;
+}
+
+static bool emit_flush(struct roe_qp *qp, struct roe_flush *flush, struct roe_txb *txb)
+{
+	struct roe_resp *resp = &qp->resp;
+
+	if (!add_response(qp, txb, ROE_OP_READ_RESP_ONLY, 0, flush->psn, flush->msn))
+		return false;
+	*flush = resp->flush[--resp->flush_nr];
+	return true;
+}
+
+static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_tx_pkt *pkt = add_response(qp, txb, ROE_OP_ACK, 0, resp->ack_psn, resp->msn);
+
+	if (!pkt)
+		return false;
+	pkt->p.syndrome = resp->ack_syndrome;
+	if (resp->ack_syndrome & ROE_AETH_KIND_MASK)
+		trace_roe_nak(qp, resp->ack_syndrome, resp->ack_psn);
+	resp->ack_due = false;
+	if (resp->fatal)
+		roe_complete_error(qp, ctx);
+	return true;
+}
+
+/* READ responses, one or more, as fast as cc.c lets them; directly there is no network. */
+static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
+		      struct roe_txb *txb)
+{
+	u32 bytes = txb->bytes;
+	bool ok;
+
+	/* never so; if it were, what lies beside the memory asked for would leave */
+	if (unlikely(!has_psn(rs, rs->cur_psn))) {
+		answered(&qp->resp, rs);
+		return true;
+	}
+	if (txb->direct)
+		return emit_read_row(qp, ctx, rs, txb) || emit_read(qp, ctx, rs, txb);
+	if (!roe_cc_open(qp, ctx)) {
+		qp->resp.stalled = true;
+		return false;
+	}
+	/* a row is more than may leave at once */
+	ok = (!qp->rate.rate && emit_read_row(qp, ctx, rs, txb)) || emit_read(qp, ctx, rs, txb);
+	if (txb->bytes > bytes)
+		roe_cc_spend(qp, ctx, txb->bytes - bytes);
+	return ok;
+}
+
+/*
+ * No memory for a response: later, for the worker would only keep those away who free
+ * some.
+ */
+static void starve(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	if (!roe_qp_has_timer(qp))
+		return;
+	qp->resp.stalled = true;
+	qp->rate.wake = ctx->now + ROE_LOCAL_DROP_NS;
+}
+
+static bool has_room(const struct roe_resp *resp, const struct roe_ctx *ctx,
+		     const struct roe_txb *txb)
+{
+	return roe_txb_room(txb) &&
+	       (txb->n < ROE_LOCAL_ALONE_PKTS || ctx->now >= resp->alone_until);
+}
+
+/**
+ * roe_answer_emit() - add responses and acknowledgements to a burst
+ * @qp: the QP; goes to ERR when a fatal NAK has been added
+ * @ctx: takes notifications
+ * @txb: the burst
+ *
+ * Return: true if there is no room (of what follows a refusal only a part of the burst),
+ * and more is to be sent, which does not wait for a page, for memory or for its time.
+ */
+bool roe_answer_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_rsrc *rs = NULL;
+	struct roe_flush *flush;
+	bool ok = true;
+
+	resp->stalled = ctx->now < resp->refused_until;
+	if (resp->stalled) {
+		if (roe_qp_has_timer(qp))
+			qp->rate.wake = resp->refused_until;
+		return false;
+	}
+	while (ok && has_room(resp, ctx, txb)) {
+		/* of a long READ many packets follow each other */
+		if (!rs || !rs->pending)
+			rs = next_pending(resp);
+		flush = next_flush(resp, rs);
+		if (flush)
+			ok = emit_flush(qp, flush, txb);
+		else if (rs && rs->kind == ROE_RSRC_ATOMIC)
+			ok = emit_atomic(qp, rs, txb);
+		else if (rs)
+			ok = emit_data(qp, ctx, rs, txb);
+		else if (roe_resp_owes(resp))
+			ok = emit_ack(qp, ctx, txb);
+		else
+			return false;
+	}
+	if (!ok && !resp->stalled)
+		starve(qp, ctx);
+	return !resp->stalled && roe_resp_owes(resp);
+}
+
+/* What was answered from @psn on has not left; returns how many packets that is. */
+static u32 unanswer(struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
+{
+	u32 end = rs->pending ? rs->cur_psn : roe_psn_add(rs->last_psn, 1);
+
+	if (roe_psn_diff(end, psn) <= 0)
+		return 0;
+	if (!rs->pending) {
+		resp->rsrc_pending++;
+		rs->pending = true;
+		/* a copy perhaps, and its requester may ask for more meanwhile */
+		rs->replay = true;
+	}
+	rs->cur_psn = psn;
+	if (roe_psn_diff(psn, rs->start_psn) < 0)
+		rs->start_psn = psn;
+	supersede(resp, rs->last_psn);
+	return roe_psn_diff(end, psn);
+}
+
+/*
+ * The slots of this burst in its order, which is that of their PSNs, from the one with the
+ * first refused response on, or the first behind that. Returns how many responses have none:
+ * those of FLUSHes.
+ */
+static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
+{
+	bool found = false;
+	u32 age;
+
+	for (age = resp->rsrc_nr; age && left; age--) {
+		struct roe_rsrc *rs = slot_by_age(resp, age);
+
+		bool here = !found && has_psn(rs, psn);
+
+		if (!rs->kind || rs->burst != resp->burst ||
+		    (!found && !here && roe_psn_diff(rs->burst_psn, psn) < 0))
+			continue;
+		left -= min(left, unanswer(resp, rs, here ? psn : rs->burst_psn));
+		found = true;
+	}
+	return left;
+}
+
+/**
+ * roe_answer_local_drop() - IP refused responses of a burst
+ * @qp: they have not left: it goes on with the first of them, soon
+ * @ctx: the time
+ * @refused: has responses or ACKs
+ *
+ * Or the peer would find out by a time-out, and a long READ be built to its end for a
+ * queue that is full. The NAK of a QP that is in ERR now is lost.
+ */
+void roe_answer_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
+			   const struct roe_refused *refused)
+{
+	struct roe_resp *resp = &qp->resp;
+	u32 left;
+
+	if (!roe_qp_has_timer(qp))
+		return;
+	left = unanswer_from(resp, refused->response, refused->responses);
+	/* it leaves behind all of them, and says what is missing to who sent FLUSHes */
+	if ((left || refused->acks) && !resp->ack_due) {
+		if (resp->nak_state && !resp->rnr_look)
+			roe_answer_owe(resp, resp->psn, resp->nak_state);
+		else
+			roe_answer_owe_again(resp);
+	}
+	/* nothing ends it: without a route a QP should not be at it all the time */
+	if (refused->answered)
+		resp->refusals = 0;
+	resp->refused_until = ctx->now +
+			      ((u64)ROE_LOCAL_DROP_NS << min(resp->refusals++, 10u));
+	resp->alone_until = resp->refused_until + ROE_LOCAL_ALONE_NS;
+	qp->rate.wake = resp->refused_until;
+}
+
+ROE_EXPORT_FOR_TEST(roe_answer_local_drop);
