@@ -1768,6 +1768,8 @@ static void error_read_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_ACK);
 	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_REM_ACCESS);
 	KUNIT_EXPECT_EQ(test, p.psn, PSN0);
+	/* neither of the two is done */
+	KUNIT_EXPECT_EQ(test, p.msn, 0);
 	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &p));
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_ERR);
 }
@@ -1779,10 +1781,16 @@ static void error_dup_ends_wait(struct kunit *test)
 	struct roe_pkt p = { .opcode = ROE_OP_WRITE_ONLY, .ackreq = true, .psn = PSN0 };
 	struct roe_pkt r;
 
-	sim->side[1].qp->resp.echo.need = 0;
+	struct roe_echo *echo = &sim->side[1].qp->resp.echo;
+
+	echo->need = 1;
+	echo->score = 1;
 	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
-	KUNIT_EXPECT_NE(test, sim->side[1].qp->resp.echo.until, 0);
+	KUNIT_EXPECT_NE(test, echo->until, 0);
 	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	/* or all that follow would be sent twice */
+	KUNIT_EXPECT_EQ(test, echo->score, 0);
+	KUNIT_EXPECT_GT(test, echo->need, 1);
 	KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
 	KUNIT_EXPECT_EQ(test, r.psn, PSN0);
 	KUNIT_EXPECT_EQ(test, roe_timer_next(sim->side[1].qp), 0);

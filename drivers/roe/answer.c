@@ -242,6 +242,18 @@ static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
 	answer(&qp->resp, rs, rs->first_psn);
 }
 
+/* SEND and WRITE. The ACK waits for an answer, and the peer's clock is shorter than ours. */
+static void duplicate_message(struct roe_qp *qp)
+{
+	struct roe_resp *resp = &qp->resp;
+
+	if (resp->echo.until)
+		roe_echo_expired(qp);
+	else if (resp->ack_due)
+		return;
+	roe_answer_owe_again(resp);
+}
+
 /**
  * roe_answer_duplicate() - a request with a PSN in the past
  * @qp: RC
@@ -266,8 +278,8 @@ void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
 		roe_answer_flush(resp, p->psn, resp->msn);
 	else if (!(flags & (ROE_F_SEND | ROE_F_WRITE)))
 		duplicate_once(qp, p, ROE_RSRC_EMPTY);
-	else if (p->ackreq && (!resp->ack_due || resp->echo.until))
-		roe_answer_owe_again(resp);
+	else if (p->ackreq)
+		duplicate_message(qp);
 }
 
 static void answered(struct roe_resp *resp, struct roe_rsrc *rs)
@@ -312,6 +324,8 @@ static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc
 	if (replay)
 		return;
 	ctx->events |= BIT(IB_EVENT_QP_ACCESS_ERR);
+	/* it was counted when it was accepted; some find what has failed by the MSN */
+	qp->resp.msn = roe_psn_add(rs->msn, -1);
 	roe_answer_fatal(qp, psn, ROE_NAK_REM_ACCESS);
 	/* nothing that comes after it leaves before the NAK, or at all */
 	qp->resp.rsrc_pending = 0;

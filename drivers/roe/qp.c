@@ -212,10 +212,8 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 /* QP1 is found by the device; the number is the same for all. */
 static int publish_gsi(struct roe_qp *qp)
 {
-	if (cmpxchg(&qp->dev->gsi, NULL, qp))
-		return -EBUSY;
 	qp->qpn = ROE_QPN_GSI;
-	return 0;
+	return cmpxchg(&qp->dev->gsi, NULL, qp) ? -EBUSY : 0;
 }
 
 static int publish_number(struct roe_qp *qp)

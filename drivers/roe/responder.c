@@ -334,8 +334,11 @@ static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 	struct roe_resp *resp = &qp->resp;
 	u64 patience = rnr_patience(qp);
 
-	if (resp->rnr_look)
+	/* again: the peer's clock is shorter than ours */
+	if (resp->rnr_look) {
+		owe_rnr_nak(qp);
 		return;
+	}
 	if ((resp->nak_state & ROE_AETH_KIND_MASK) == ROE_AETH_RNR_NAK ||
 	    patience < ROE_RNR_LOOK_NS) {
 		owe_rnr_nak(qp);
@@ -482,10 +485,8 @@ static bool uc_sequence(struct roe_resp *resp, u32 flags)
 	u32 kind = flags & (ROE_F_SEND | ROE_F_WRITE);
 
 	/* a First or Only where a Middle or Last is due ends the open message (R20) */
-	if (!(flags & ROE_F_START) && resp->in_msg != kind) {
-		resp->in_msg = 0;
+	if (!(flags & ROE_F_START) && resp->in_msg != kind)
 		return false;
-	}
 	resp->in_msg = kind;
 	return true;
 }
@@ -498,6 +499,7 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 	struct verdict v;
 
 	if (!(flags & ROE_F_REQUEST) || !uc_sequence(resp, flags)) {
+		resp->in_msg = 0;
 		roe_qp_count(qp, ROE_STAT_RX_DROP);
 		return;
 	}
