@@ -141,13 +141,14 @@ static void local_reg_gone(struct kunit *test)
 
 	sim_post(f->sim, 0, IB_WR_RDMA_WRITE, 10, SIG);
 	sim_post(f->sim, 0, IB_WR_REG_MR, 0, SIG);
+	side->fast.state = ROE_MR_FREE;
 	roe_mr_unpublish(&side->fast);
 	sim_run(f->sim);
 	KUNIT_ASSERT_EQ(test, roe_cq_poll(&side->scq.ib, 1, &wc), 1);
 	KUNIT_EXPECT_EQ(test, wc.status, IB_WC_SUCCESS);
 	KUNIT_ASSERT_EQ(test, roe_cq_poll(&side->scq.ib, 1, &wc), 1);
 	KUNIT_EXPECT_EQ(test, wc.status, IB_WC_MW_BIND_ERR);
-	KUNIT_EXPECT_EQ(test, (int)side->fast.state, ROE_MR_FREE);
+	KUNIT_EXPECT_EQ(test, (int)side->fast.state, ROE_MR_DEAD);
 }
 
 static struct kunit_case cases[] = {

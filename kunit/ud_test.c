@@ -104,7 +104,9 @@ static bool emit(struct fixture *f)
 	bool more;
 
 	rcu_read_lock();
+	spin_lock(&f->a->lock);
 	more = roe_qp_emit(f->a, &f->ctx, f->sim->txb);
+	spin_unlock(&f->a->lock);
 	rcu_read_unlock();
 	return more;
 }

@@ -79,7 +79,7 @@ static void ease(struct roe_req *req, u64 now)
 	cut = max_t(u32, req->cwnd * req->alpha / (2 * ROE_ALPHA_ONE), 1);
 	req->cwnd = max_t(u32, req->cwnd - cut, ROE_WINDOW_MIN);
 	req->ssthresh = req->cwnd;
-	req->credit = 0;
+	req->widened = 0;
 	req->eased = req->max_psn;
 	raise(&req->alpha, &req->alpha_at, now);
 }

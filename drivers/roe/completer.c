@@ -343,6 +343,12 @@ static bool receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 	return true;
 }
 
+static void learn_credit(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	if (roe_opcode(p->opcode)->flags & ROE_F_AETH)
+		roe_credit_learn(qp, p);
+}
+
 static bool receives(const struct roe_qp *qp)
 {
 	return !qp->req.paging && (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD);
@@ -397,9 +403,15 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 
 	if (!receives(qp))
 		return;
-	if (roe_psn_diff(rx->p.psn, una) < 0 || roe_psn_diff(rx->p.psn, req->max_psn) >= 0)
+	if (roe_psn_diff(rx->p.psn, una) < 0 || roe_psn_diff(rx->p.psn, req->max_psn) >= 0) {
+		/* once more, unasked-for: there are more receives */
+		if (req->credit.limited && rx->p.psn == roe_psn_add(una, -1))
+			learn_credit(qp, &rx->p);
 		return;
+	}
 	done = receive(qp, ctx, rx);
+	if (done)
+		learn_credit(qp, &rx->p);
 	if (req->reorder.early.nr)
 		roe_early_skip(&req->reorder.early, una, (req->una - una) & ROE_PSN_MASK);
 	/*

@@ -33,6 +33,7 @@
 #include <rdma/ib_verbs.h>
 #include <roe/pkt.h>
 #include "cq.h"
+#include "credit.h"
 #include "device.h"
 #include "fault.h"
 #include "mr.h"
@@ -173,7 +174,7 @@ struct roe_req {
 	u32	win_psn;	/* window starts here if after una: behind a READ */
 	u32	cwnd;		/* window, packets: smaller with a loss, grows while it limits */
 	u32	ssthresh;	/* ... by 1/8 a round trip below this, by a few packets above */
-	u32	credit;		/* ... what was acknowledged since, times those packets */
+	u32	widened;	/* ... what was acknowledged since, times those packets */
 	u32	counted;	/* una when that was looked at the last time */
 	u32	recover;	/* the window is smaller for what was sent before this */
 	u32	eased;		/* ... made smaller by a CNP for what was sent before this */
@@ -209,6 +210,7 @@ struct roe_req {
 	u64	rtt_start;	/* ... at, ns; 0: none running */
 	u32	reread_psn;	/* another: a READ was sent again from here, in its middle ... */
 	u64	reread_at;	/* ... at, ns; 0: none running */
+	struct roe_credit credit;
 	struct roe_fault fault;
 	struct roe_reorder reorder;
 };

@@ -52,8 +52,11 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
 	struct roe_sq *sq = &qp->sq;
 	struct roe_swqe *wqe = head(qp);
 
-	if (wqe->state == ROE_SWQE_ACTIVE && roe_swqe_is_query(wqe) && qp->req.rd_out)
-		qp->req.rd_out--;
+	if (wqe->state == ROE_SWQE_ACTIVE) {
+		qp->req.credit.done = roe_psn_add(qp->req.credit.done, 1);
+		if (roe_swqe_is_query(wqe) && qp->req.rd_out)
+			qp->req.rd_out--;
+	}
 	if (roe_qp_is_ud(qp))
 		roe_ud_release(wqe);
 	/*
@@ -123,7 +126,7 @@ static void slow_down(struct roe_req *req)
 {
 	req->cwnd = max_t(u32, req->cwnd * ROE_WINDOW_KEPT / 10, ROE_WINDOW_MIN);
 	req->ssthresh = req->cwnd;
-	req->credit = 0;
+	req->widened = 0;
 }
 
 /**
@@ -358,11 +361,11 @@ static void widen(struct roe_qp *qp)
 		return;
 	if (req->reorder.patience && acked)
 		step = max(step, DIV_ROUND_UP(req->cwnd, acked));
-	req->credit += acked * step;
-	if (req->credit < req->cwnd)
+	req->widened += acked * step;
+	if (req->widened < req->cwnd)
 		return;
-	grown = req->credit / req->cwnd;
-	req->credit -= grown * req->cwnd;
+	grown = req->widened / req->cwnd;
+	req->widened -= grown * req->cwnd;
 	req->cwnd = min(req->cwnd + grown, max);
 }
 
@@ -620,6 +623,8 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 	if (roe_swqe_is_query(wqe) &&
 	    (req->rd_out >= queries || !read_window_open(req, npsn)))
 		return false;
+	if (req->credit.limited && !is_local(wqe) && !roe_credit_allows(qp, wqe))
+		return false;
 	/* a message of 2^23 packets goes alone, the window keeps its PSNs apart */
 	return req->psn == req->una ||
 	       ((req->psn - req->una) & ROE_PSN_MASK) + npsn < ROE_PSN_SPAN;
@@ -663,6 +668,7 @@ static bool start(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 	wqe->state = ROE_SWQE_ACTIVE;
 	req->wqe_psn = req->psn;
 	req->psn = roe_psn_add(req->psn, npsn);
+	roe_credit_started(&req->credit, wqe);
 	if (query) {
 		req->rd_out++;
 		req->win_psn = req->psn;
