@@ -124,6 +124,32 @@ static void cq_overrun(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post(&t->kernel, 0), ROE_CQ_OVERRUN);
 }
 
+/* A QP comes: room for its queues beside the rest, and what is there stays in order. */
+static void cq_reserve(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	unsigned int i, n = 0;
+	struct ib_wc wc;
+
+	for (i = 0; i < KERNEL_CQE; i++)
+		KUNIT_EXPECT_EQ(test, post(&t->kernel, n++), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, roe_cq_poll(&t->kernel.ib, 1, &wc), 1);
+	KUNIT_EXPECT_EQ(test, post(&t->kernel, n++), ROE_CQ_OK);
+	KUNIT_ASSERT_EQ(test, roe_cq_reserve(&t->kernel, 100), 0);
+	for (i = 0; i < 100; i++)
+		KUNIT_EXPECT_EQ(test, post(&t->kernel, n++), ROE_CQ_OK);
+	for (i = 1; i < n; i++) {
+		KUNIT_ASSERT_EQ(test, roe_cq_poll(&t->kernel.ib, 1, &wc), 1);
+		KUNIT_EXPECT_EQ(test, wc.wr_id, i);
+	}
+	KUNIT_EXPECT_EQ(test, roe_cq_poll(&t->kernel.ib, 1, &wc), 0);
+	/* the next one takes its place */
+	roe_cq_release(&t->kernel, 100);
+	i = t->kernel.wc_mask;
+	KUNIT_ASSERT_EQ(test, roe_cq_reserve(&t->kernel, 100), 0);
+	KUNIT_EXPECT_EQ(test, t->kernel.wc_mask, i);
+}
+
 static unsigned int post_batch(struct roe_cq *cq, u64 wr_id, unsigned int n)
 {
 	/* too large for the stack */
@@ -731,6 +757,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_user_order),
 	KUNIT_CASE(cq_overrun),
 	KUNIT_CASE(cq_user_overrun),
+	KUNIT_CASE(cq_reserve),
 	KUNIT_CASE(cq_lossy),
 	KUNIT_CASE(cq_forget),
 	KUNIT_CASE(cq_forget_busy),

@@ -19,7 +19,8 @@ static struct workqueue_struct *notify_wq;
 
 int roe_notify_init(void)
 {
-	notify_wq = alloc_workqueue("roe_notify", WQ_PERCPU | WQ_MEM_RECLAIM, 0);
+	/* as the core's, which its handlers wake: what they do here takes no time */
+	notify_wq = alloc_workqueue("roe_notify", WQ_PERCPU | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
 	return notify_wq ? 0 : -ENOMEM;
 }
 
@@ -705,6 +706,72 @@ void roe_cq_forget(struct roe_cq *cq, const struct ib_qp *qp)
 }
 
 ROE_EXPORT_FOR_TEST(roe_cq_forget);
+
+/* Returns the old array. Little waits: a kernel user polls as soon as there is anything. */
+static struct ib_wc *swap_array(struct roe_cq *cq, struct ib_wc *wc, u32 mask)
+{
+	struct ib_wc *old = cq->wc;
+	u32 i;
+
+	lockdep_assert_held(&cq->lock);
+	for (i = cq->wc_cons; i != cq->wc_prod; i++)
+		wc[i & mask] = old[i & cq->wc_mask];
+	cq->wc = wc;
+	cq->wc_mask = mask;
+	return old;
+}
+
+/**
+ * roe_cq_reserve() - room in a kernel user's CQ, beside what that has asked for
+ * @cq: nothing is done if a process polls it
+ * @n: completions
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int roe_cq_reserve(struct roe_cq *cq, u32 n)
+{
+	struct ib_wc *wc = NULL;
+	u32 slots;
+
+	if (cq->ring)
+		return 0;
+	mutex_lock(&cq->resize_lock);
+	slots = roundup_pow_of_two(cq->ib.cqe + cq->reserved + n);
+	if (slots > cq->wc_mask + 1) {
+		wc = kvcalloc(slots, sizeof(*wc), GFP_KERNEL);
+		if (!wc) {
+			mutex_unlock(&cq->resize_lock);
+			return -ENOMEM;
+		}
+		spin_lock_irq(&cq->lock);
+		wc = swap_array(cq, wc, slots - 1);
+		spin_unlock_irq(&cq->lock);
+	}
+	cq->reserved += n;
+	mutex_unlock(&cq->resize_lock);
+	kvfree(wc);
+	return 0;
+}
+
+ROE_EXPORT_FOR_TEST(roe_cq_reserve);
+
+/**
+ * roe_cq_release() - room is needed no longer; the next QP may have it
+ * @cq: as in roe_cq_reserve()
+ * @n: completions
+ *
+ * Context: process, may sleep.
+ */
+void roe_cq_release(struct roe_cq *cq, u32 n)
+{
+	mutex_lock(&cq->resize_lock);
+	if (!cq->ring)
+		cq->reserved -= n;
+	mutex_unlock(&cq->resize_lock);
+}
+
+ROE_EXPORT_FOR_TEST(roe_cq_release);
 
 /* --- use ------------------------------------------------------------------- */
 

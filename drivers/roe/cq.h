@@ -23,6 +23,7 @@ struct roe_cq {
 	struct roe_ring		*ring;	/* user CQ: struct ib_uverbs_wc elements */
 	struct ib_wc		*wc;	/* kernel CQ: array of wc_mask + 1 */
 	u32			wc_mask, wc_prod, wc_cons;
+	u32			reserved;	/* for its QPs, beside ib.cqe; resize_lock */
 	u32			wc_hole, wc_hole_end;	/* roe_cq_forget() is at work: not there */
 	u32			user_prod;	/* completions ever added for the user */
 	u32			user_cons;	/* last plausible consumer of the user */
@@ -99,6 +100,8 @@ void roe_cq_notify(struct roe_cq *cq, bool may_call);
  */
 void roe_cq_forget(struct roe_cq *cq, const struct ib_qp *qp);
 void roe_cq_settle(struct roe_cq *cq);
+int roe_cq_reserve(struct roe_cq *cq, u32 n);
+void roe_cq_release(struct roe_cq *cq, u32 n);
 
 /* The CQ without a device: what the verbs below and KUnit have in common. */
 int roe_cq_init_kernel(struct roe_cq *cq, u32 entries);

@@ -126,6 +126,12 @@ static u32 send_room(u32 max_sge, u32 max_inline)
 	return max_t(u32, max_sge * sizeof(struct rxe_sge), max_inline);
 }
 
+/* What the kernel makes for itself is not on the account of who happens to be current. */
+static gfp_t gfp_of(const struct ib_ucontext *uctx)
+{
+	return uctx ? GFP_KERNEL_ACCOUNT : GFP_KERNEL;
+}
+
 static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext *uctx,
 		   struct mminfo *mi)
 {
@@ -148,10 +154,12 @@ static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext 
 	sq->max_wr = sq->mask;
 	room = max_t(u32, room, sq->max_sge * sizeof(struct roe_sge));
 	sq->log2 = order_base_2(sizeof(struct roe_swqe) + room);
-	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), gfp_of(uctx) | __GFP_NOWARN);
 	if (!sq->slots)
 		return -ENOMEM;
-	cap->max_send_wr = sq->max_wr;
+	/* kernel users count with it, against their CQs as well */
+	if (uctx)
+		cap->max_send_wr = sq->max_wr;
 	cap->max_send_sge = sq->max_sge;
 	cap->max_inline_data = sq->max_inline;
 	return 0;
@@ -164,7 +172,8 @@ static int init_rq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext 
 
 	if (!qp->srq)
 		err = roe_rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge, uctx, mi);
-	cap->max_recv_wr = qp->rq.max_wr;
+	if (uctx || qp->srq)
+		cap->max_recv_wr = qp->rq.max_wr;
 	cap->max_recv_sge = qp->rq.max_sge;
 	return err;
 }
@@ -281,12 +290,45 @@ static void leave_pd(struct roe_qp *qp)
 	mutex_unlock(&pd->lock);
 }
 
+static u32 sends(const struct roe_qp *qp)
+{
+	return qp->sq.mask + 1;
+}
+
+static u32 receives(const struct roe_qp *qp)
+{
+	return qp->srq ? 0 : qp->rq.mask + 1;
+}
+
+/*
+ * When a QP fails each of its WQEs completes, signaled or not, faster than a kernel user polls
+ * that has a CQ for what it signals (nvmet): no room would be the end of the CQ, of all other
+ * QPs that share it, and of who waits for a drain.
+ */
+static int reserve_completions(struct roe_qp *qp)
+{
+	int err = roe_cq_reserve(qp->scq, sends(qp));
+
+	if (err)
+		return err;
+	err = roe_cq_reserve(qp->rcq, receives(qp));
+	if (err)
+		roe_cq_release(qp->scq, sends(qp));
+	return err;
+}
+
+static void release_completions(struct roe_qp *qp)
+{
+	roe_cq_release(qp->scq, sends(qp));
+	roe_cq_release(qp->rcq, receives(qp));
+}
+
 static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_ucontext *uctx,
 		  struct rxe_create_qp_resp *resp)
 {
 	int err;
 
-	err = roe_path_init(&qp->path, GFP_KERNEL_ACCOUNT);
+	err = roe_path_init(&qp->path, gfp_of(uctx));
 	if (err)
 		return err;
 	err = init_rq(qp, &init->cap, uctx, &resp->rq_mi);
@@ -295,12 +337,18 @@ static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_uco
 	if (!err && (qp->type == IB_QPT_UC || qp->type == IB_QPT_UD))
 		err = roe_unsent_init(&qp->unsent);
 	if (!err)
+		err = reserve_completions(qp);
+	if (!err) {
 		err = publish(qp);
+		if (err)
+			release_completions(qp);
+	}
 	if (err) {
 		free_queues(qp);
 		roe_path_destroy(&qp->path);
 		return err;
 	}
+	qp->cap = init->cap;
 	join_pd(qp);
 	return 0;
 }
@@ -344,6 +392,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 	roe_fault_forget_qp(qp);
 	roe_qp_forget_completions(qp);
 	settle_cqs(qp);
+	release_completions(qp);
 	rdma_destroy_ah_attr(&qp->attr.ah_attr);
 	roe_path_destroy(&qp->path);
 	free_queues(qp);

@@ -363,6 +363,7 @@ struct roe_qp {
 	struct ib_pd		*pd;
 	struct roe_cq		*scq, *rcq;
 	struct roe_srq		*srq;
+	struct ib_qp_cap	cap;		/* as told to its user; there may be more room */
 	u64			id;		/* unlike a QPN never used again */
 
 	/* --- under qp->lock --- */

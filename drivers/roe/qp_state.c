@@ -227,12 +227,15 @@ static u32 slots_for(u8 max_dest_rd_atomic)
 	return max_dest_rd_atomic ? roundup_pow_of_two(max_dest_rd_atomic) : 0;
 }
 
-static int alloc_slots(const struct ib_qp_attr *attr, int mask, struct roe_rsrc **rsrc)
+static int alloc_slots(const struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
+		       struct roe_rsrc **rsrc)
 {
+	gfp_t gfp = qp->user ? GFP_KERNEL_ACCOUNT : GFP_KERNEL;
+
 	*rsrc = NULL;
 	if (!(mask & IB_QP_MAX_DEST_RD_ATOMIC) || !attr->max_dest_rd_atomic)
 		return 0;
-	*rsrc = kcalloc(slots_for(attr->max_dest_rd_atomic), sizeof(**rsrc), GFP_KERNEL_ACCOUNT);
+	*rsrc = kcalloc(slots_for(attr->max_dest_rd_atomic), sizeof(**rsrc), gfp);
 	return *rsrc ? 0 : -ENOMEM;
 }
 
@@ -340,7 +343,7 @@ static int modify(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 	struct roe_ctx ctx;
 	int err;
 
-	err = alloc_slots(attr, mask, &rsrc);
+	err = alloc_slots(qp, attr, mask, &rsrc);
 	if (err)
 		return err;
 	roe_qp_settle(qp);
@@ -429,11 +432,7 @@ int roe_qp_query(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	init->srq = ibqp->srq;
 	init->qp_type = ibqp->qp_type;
 	init->sq_sig_type = qp->sq_sig_all ? IB_SIGNAL_ALL_WR : IB_SIGNAL_REQ_WR;
-	init->cap.max_send_wr = qp->sq.max_wr;
-	init->cap.max_recv_wr = qp->rq.max_wr;
-	init->cap.max_send_sge = qp->sq.max_sge;
-	init->cap.max_recv_sge = qp->rq.max_sge;
-	init->cap.max_inline_data = qp->sq.max_inline;
-	attr->cap = init->cap;
+	init->cap = qp->cap;
+	attr->cap = qp->cap;
 	return 0;
 }

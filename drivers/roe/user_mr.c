@@ -23,9 +23,9 @@
 	 IB_ACCESS_ON_DEMAND | IB_ACCESS_OPTIONAL)
 
 /* Large MRs have large tables: no WARN for a size that a user chose. */
-static int alloc_extents(struct roe_memory *mem, u32 max)
+static int alloc_extents(struct roe_memory *mem, u32 max, gfp_t gfp)
 {
-	mem->ext = kvmalloc_array(max, sizeof(*mem->ext), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	mem->ext = kvmalloc_array(max, sizeof(*mem->ext), gfp | __GFP_NOWARN);
 	if (!mem->ext)
 		return -ENOMEM;
 	mem->max = max;
@@ -43,7 +43,10 @@ static int alloc_extents(struct roe_memory *mem, u32 max)
  */
 struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext)
 {
-	struct roe_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
+	/* the others are of kernel users, whoever happens to be current */
+	bool user = type == ROE_MR_USER || type == ROE_MR_ODP;
+	gfp_t gfp = user ? GFP_KERNEL_ACCOUNT : GFP_KERNEL;
+	struct roe_mr *mr = kzalloc(sizeof(*mr), gfp);
 
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
@@ -51,8 +54,8 @@ struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext
 	mr->ib.pd = pd;
 	mr->type = type;
 	mr->state = type == ROE_MR_FAST ? ROE_MR_FREE : ROE_MR_VALID;
-	if ((max_ext && alloc_extents(&mr->mem, max_ext)) ||
-	    (type == ROE_MR_FAST && alloc_extents(&mr->next, max_ext))) {
+	if ((max_ext && alloc_extents(&mr->mem, max_ext, gfp)) ||
+	    (type == ROE_MR_FAST && alloc_extents(&mr->next, max_ext, gfp))) {
 		roe_mr_free(mr);
 		return ERR_PTR(-ENOMEM);
 	}
@@ -127,7 +130,7 @@ static int pin_user(struct roe_mr *mr, u64 start)
 	}
 
 	sgt = &mr->umem->sgt_append.sgt;
-	err = alloc_extents(&mr->mem, sgt->orig_nents);
+	err = alloc_extents(&mr->mem, sgt->orig_nents, GFP_KERNEL_ACCOUNT);
 	for_each_sgtable_sg(sgt, sg, i) {
 		if (err)
 			break;
