@@ -332,14 +332,19 @@ static struct roe_mr *make_fast(struct kunit *test, void *mem, u32 len)
 	return mr;
 }
 
-static int invalidate(const struct roe_qp *qp, u32 key)
+static int invalidate_by(const struct roe_qp *qp, u32 key, bool local)
 {
 	int err;
 
 	rcu_read_lock_bh();
-	err = roe_mr_invalidate(qp, key);
+	err = roe_mr_invalidate(qp, key, local);
 	rcu_read_unlock_bh();
 	return err;
+}
+
+static int invalidate(const struct roe_qp *qp, u32 key)
+{
+	return invalidate_by(qp, key, true);
 }
 
 static void mr_fast_reg(struct kunit *test)
@@ -387,6 +392,11 @@ static void mr_invalidate(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key), 0);
 	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, key, 0, IOVA, 8));
+
+	/* the registration with the next key was flushed, its user does not ask */
+	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key ^ 1), 0);
+	KUNIT_EXPECT_EQ(test, invalidate_by(t->qp, key ^ 1, false), -EINVAL);
+	KUNIT_EXPECT_EQ(test, invalidate(t->other_qp, key ^ 1), -EINVAL);
 
 	KUNIT_EXPECT_EQ(test, roe_mr_fast_reg(&t->pd, mr, key ^ 1, 0), 0);
 	roe_mr_unpublish(mr);

@@ -142,7 +142,7 @@ static int invalidate(const struct roe_qp *qp, u32 key)
 	int err;
 
 	rcu_read_lock_bh();
-	err = roe_mr_invalidate(qp, key);
+	err = roe_mr_invalidate(qp, key, true);
 	rcu_read_unlock_bh();
 	return err;
 }

@@ -375,13 +375,14 @@ ROE_EXPORT_FOR_TEST(roe_mr_put);
  * roe_mr_invalidate - LOCAL_INV and SEND with invalidate
  * @qp: QP of the request
  * @key: whole key of a fast MR or a type 2 window; one that is free stays so
+ * @local: LOCAL_INV
  *
  * When it returns no access under @key is running and none will start.
  *
  * Context: softirqs off, in an RCU read-side section.
  * Return: 0 or -EINVAL.
  */
-int roe_mr_invalidate(const struct roe_qp *qp, u32 key)
+int roe_mr_invalidate(const struct roe_qp *qp, u32 key, bool local)
 {
 	struct roe_mr *mr = roe_mr_find(qp->keys, key);
 	int err = -EINVAL;
@@ -392,7 +393,13 @@ int roe_mr_invalidate(const struct roe_qp *qp, u32 key)
 		return -EINVAL;
 
 	spin_lock_bh(&mr->lock);
-	if (mr->key == key && mr->state != ROE_MR_DEAD) {
+	/*
+	 * A fast MR that is free is reached by nobody. Of one whose registration was flushed the
+	 * user has a newer key than we: Lustre invalidates by that on the next connection.
+	 */
+	if (local && mr->type == ROE_MR_FAST && mr->state == ROE_MR_FREE) {
+		err = 0;
+	} else if (mr->key == key && mr->state != ROE_MR_DEAD) {
 		if (mr->type == ROE_MR_WINDOW_2B) {
 			err = roe_mw_invalidate(mr, qp);
 		} else {

@@ -224,7 +224,7 @@ bool roe_mr_present(struct roe_mr *mr, u64 va, u64 len);
 u64 *roe_mr_word(struct roe_mr *mr, u64 va);
 
 /* LOCAL_INV and SEND with invalidate, on a fast MR or a window: 0 or -EINVAL. */
-int roe_mr_invalidate(const struct roe_qp *qp, u32 key);
+int roe_mr_invalidate(const struct roe_qp *qp, u32 key, bool local);
 
 /* user_mr.c: what lasts until it is deregistered */
 struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext);

@@ -576,7 +576,7 @@ static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
 	else if (wqe->opcode == IB_WR_BIND_MW)
 		err = roe_mw_bind(qp, wqe);
 	else
-		err = roe_mr_invalidate(qp, wqe->inv_rkey);
+		err = roe_mr_invalidate(qp, wqe->inv_rkey, true);
 	return err ? IB_WC_MW_BIND_ERR : IB_WC_SUCCESS;
 }
 

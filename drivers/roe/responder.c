@@ -113,7 +113,7 @@ static struct verdict do_send(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (!ok)
 		return REFUSE(REM_OP, LOC_PROT_ERR);
 	resp->done += rx->p.len;
-	if ((flags & ROE_F_IETH) && roe_mr_invalidate(qp, rx->p.rkey))
+	if ((flags & ROE_F_IETH) && roe_mr_invalidate(qp, rx->p.rkey, false))
 		return REFUSE(REM_ACCESS, REM_INV_REQ_ERR);
 	return ACCEPT;
 }
