@@ -7,18 +7,37 @@ KERNEL ?= 6.12
 VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
 LIB := . scripts/lib.sh
 
-modules: | build-needs
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+# What built the kernel, if it is here, builds the module: LTO and CFI are clang's, and the
+# default gcc may be older than the kernel's. Who says CC=, LLVM= or CROSS_COMPILE= knows better.
+# (kbuild does not take CC from the environment.)
+kconf = $(shell sed -n 's/^CONFIG_$(1)="\{0,1\}\([^" ]*\).*/\1/p' \
+	$(KDIR)/include/config/auto.conf 2>/dev/null)
+tools =
+compiler =
+ifeq ($(filter command,$(origin CC))$(origin LLVM)$(origin CROSS_COMPILE),undefinedundefined)
+kernel-gcc = $(call kconf,CC_VERSION_TEXT)
+found-gcc = $(if $(shell command -v $(kernel-gcc) 2>/dev/null),CC=$(kernel-gcc))
+tools = $(if $(call kconf,CC_IS_CLANG),LLVM=1,$(found-gcc))
+compiler = $(if $(filter LLVM=1,$(tools)),clang lld llvm,$(or $(patsubst CC=%,%,$(tools)),gcc))
+endif
 
-# Somebody else's KDIR= is theirs to complete.
+modules: | build-needs
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(tools) modules
+
+# $(call lib,COMMAND,WHAT) - runs a function that installs WHAT; the tree of DKMS has none
+lib = if [ -e scripts/lib.sh ]; then $(LIB); $(1); else echo "roe: no $(2)" >&2; exit 1; fi
+
+# Somebody else's KDIR= or compiler is theirs to complete.
 build-needs:
 	@if [ ! -e $(KDIR)/Makefile ]; then \
 		case $(KDIR) in \
-		/lib/modules/*/build) $(LIB); need_headers $(patsubst /lib/modules/%/build,%,$(KDIR)) ;; \
+		/lib/modules/*/build) \
+			$(call lib,need_headers $(KDIR:/lib/modules/%/build=%),kernel headers in $(KDIR)) ;; \
 		*) echo "roe: no kernel headers in $(KDIR)" >&2; exit 1 ;; \
 		esac; \
 	fi
-	@command -v gcc >/dev/null || { $(LIB); need gcc; }
+	@$(if $(compiler),command -v $(firstword $(compiler)) >/dev/null || \
+		{ $(call lib,need $(compiler),$(compiler)); })
 
 install: modules
 	@scripts/install module $(KDIR)
