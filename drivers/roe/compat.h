@@ -51,11 +51,15 @@
 #define roe_uninitialized
 #endif
 
-#ifdef CONFIG_HIGHMEM
-#error "roe reaches all memory through the direct map: a kernel with HIGHMEM has none."
+/* It writes words of 64 bits whole, and reaches all memory through the direct map. */
+#ifndef CONFIG_64BIT
+#error "roe needs a 64-bit kernel."
 #endif
 
 /* What a module cannot select. */
+#if !IS_ENABLED(CONFIG_INFINIBAND) || !IS_ENABLED(CONFIG_INFINIBAND_USER_MEM)
+#error "The kernel needs CONFIG_INFINIBAND and CONFIG_INFINIBAND_USER_MEM."
+#endif
 #ifndef CONFIG_NETFILTER
 #error "roe receives by netfilter hooks: the kernel needs CONFIG_NETFILTER."
 #endif

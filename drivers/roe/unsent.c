@@ -24,11 +24,8 @@
 /* What ARP and ND keep for a neighbour that has not answered yet; more drops the oldest. */
 #define NEIGH_MAX	(256 * SKB_TRUESIZE(256))
 
-/*
- * Bytes that wait on this host, as the kernel counts memory; one packet more may leave. With
- * the smaller structures of 32 bit a neighbour keeps less.
- */
-#define UNSENT_MAX	(SZ_128K + (IS_ENABLED(CONFIG_64BIT) ? SZ_64K : SZ_32K))
+/* Bytes that wait on this host, as the kernel counts memory; one packet more may leave. */
+#define UNSENT_MAX	(SZ_128K + SZ_64K)
 static_assert(UNSENT_MAX + SZ_8K <= NEIGH_MAX);
 
 /* With so much no burst begins: it would be cut to a packet or two, which make no train. */
