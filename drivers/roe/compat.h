@@ -172,7 +172,7 @@ roe_compat_call_gup_vmas(roe_compat_gup_vmas *gup, struct mm_struct *mm, unsigne
 #define roe_compat_ct_confirm(hook, skb)	((void)(hook), __nf_conntrack_confirm(skb))
 #endif
 
-/* 6.16, and back in stable series. */
+/* 6.17, and back in stable series. */
 #ifndef ROE_HAS_dst_dev
 static inline struct net_device *roe_compat_dst_dev(const struct dst_entry *dst)
 {
@@ -340,7 +340,7 @@ roe_compat_reg_dmabuf_dmah(struct ib_pd *pd, u64 offset, u64 length, u64 iova, i
 		      roe_compat_op(reg_user_mr_dmabuf, roe_compat_reg_dmabuf_attrs, \
 				    roe_compat_reg_dmabuf_dmah))
 
-/* 6.17: the port as well. There is one. */
+/* 6.15: the port as well. There is one. */
 int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp);
 int roe_stat_unbind(struct ib_qp *ibqp);
 
@@ -360,7 +360,7 @@ static inline int roe_compat_counter_unbind_port(struct ib_qp *ibqp, u32 port)
 #define roe_compat_counter_unbind_qp						\
 	roe_compat_op(counter_unbind_qp, roe_stat_unbind, roe_compat_counter_unbind_port)
 
-/* 6.17: a counter may be larger than the core's, so it must be said how large it is. */
+/* 6.15: a counter may be larger than the core's, so it must be said how large it is. */
 #ifdef ROE_HAS_counter_init
 struct roe_compat_counter {
 	struct rdma_counter	ib;
