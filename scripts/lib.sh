@@ -169,6 +169,9 @@ _apt_install() {
 
 # need_headers RELEASE - headers of a kernel that is installed here, and what builds with them
 need_headers() {
+	command -v dpkg-query >/dev/null ||
+		die "no headers of kernel $1: install kernel-devel-$1 (Fedora, RHEL), kernel-default-devel (SUSE)" \
+			"or linux-headers (Arch), or say KDIR=..."
 	apt_lists
 	if ! apt-cache show "linux-headers-$1" >/dev/null 2>&1; then
 		apt_update
