@@ -74,8 +74,8 @@
 #include <asm/unaligned.h>
 #endif
 
-/* What only the KUnit module needs is visible only where there is KUnit. */
-#if IS_ENABLED(CONFIG_KUNIT)
+/* What only the KUnit module needs is visible only where that is built, too. */
+#ifdef ROE_KUNIT
 #define ROE_EXPORT_FOR_TEST(sym)	EXPORT_SYMBOL_GPL(sym)
 #else
 #define ROE_EXPORT_FOR_TEST(sym)	static_assert(sizeof(typeof(sym) *))
