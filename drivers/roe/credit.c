@@ -2,13 +2,13 @@
 /*
  * End-to-end credits of RC, as a requester (IBTA 9.7.7.2, wire.md 4.2).
  *
- * A responder without an SRQ may say with each acknowledgement how many receive WQEs it has,
+ * A responder without an SRQ may say with each acknowledgment how many receive WQEs it has,
  * as hardware does. What is sent beyond is refused by an RNR NAK: with the timer that the CM
  * leaves at 0 that costs 655 ms, and with an rnr_retry of 0 the connection. So it waits here,
- * until an acknowledgement brings more, asked for or not; or until nothing is in flight: then
+ * until an acknowledgment brings more, asked for or not; or until nothing is in flight: then
  * one message goes all the same, for a receive that was posted since is told by its answer only.
  *
- *	LSN = MSN of the acknowledgement + its credits
+ *	LSN = MSN of the acknowledgment + its credits
  *
  * Messages that take no receive have a number, too, so each of them raises the limit by 1.
  *
