@@ -564,6 +564,32 @@ static void sim_two_copies(struct kunit *test)
 	KUNIT_EXPECT_GT(test, ro->patience, 0);
 }
 
+/*
+ * A NIC that numbers the packets of a train in its own way: the second one is always missing.
+ * One gap that begins elsewhere, and it was by chance.
+ */
+static void sim_cut_up(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	qp->path.alone = false;
+	for (i = 0; i < 3 * ROE_CUT_GAPS; i++) {
+		bool other = i == ROE_CUT_GAPS - 1;
+
+		pass(qp, 32, (i ? 27 : 1) + other);
+		roe_requester_gap(qp, &ctx);
+		/* another one in the same flight */
+		pass(qp, 0, 5 - other);
+		roe_requester_gap(qp, &ctx);
+		KUNIT_EXPECT_EQ_MSG(test, qp->path.alone, i >= 2 * ROE_CUT_GAPS - 1,
+				    "gap %u", i);
+	}
+}
+
 /* The first gap after 2^23 packets without one makes it smaller as any other does. */
 static void sim_widen_wrap(struct kunit *test)
 {
@@ -2956,6 +2982,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_widen_single),
 	KUNIT_CASE(sim_widen_late),
 	KUNIT_CASE(sim_two_copies),
+	KUNIT_CASE(sim_cut_up),
 	KUNIT_CASE(sim_widen_wrap),
 	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),
 	KUNIT_CASE_PARAM(sim_gap_forgotten, gap_gen_params),

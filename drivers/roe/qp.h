@@ -180,6 +180,8 @@ struct roe_req {
 	u32	eased;		/* ... made smaller by a CNP for what was sent before this */
 	u32	alpha;		/* how much smaller the next one makes it, 1/1024 of half of it */
 	u64	alpha_at;	/* ... as of then, ns; 0: there was none yet */
+	u32	gap_end;	/* one past what was in flight at the last gap ... */
+	u8	cut_gaps;	/* ... of how many in a row the next began at its second packet */
 	u32	probe;		/* after a NAK: so many packets, then wait; 0: no limit */
 	u32	probe_end;	/* PSN behind them */
 	bool	probe_rnr;	/* that was an RNR NAK */

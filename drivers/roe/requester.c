@@ -263,6 +263,32 @@ static void ready_again(struct roe_req *req)
 		req->probe = 0;
 }
 
+/*
+ * What is sent for the first time begins with a train. If again and again its first packet
+ * arrives and the second is missing, that is no loss: who cuts it up behind us, a NIC, numbers
+ * the packets otherwise than their ICRCs were made for (datapath.md 2.4).
+ */
+static void notice_cut(struct roe_qp *qp)
+{
+	struct roe_req *req = &qp->req;
+
+	/* the same flight */
+	if (roe_psn_diff(req->una, req->gap_end) <= 0)
+		return;
+	if (req->una == roe_psn_add(req->gap_end, 1))
+		req->cut_gaps++;
+	else
+		req->cut_gaps = 0;
+	req->gap_end = req->max_psn;
+	if (req->cut_gaps != ROE_CUT_GAPS)
+		return;
+	qp->path.alone = true;
+	if (qp->dev)
+		ibdev_warn_ratelimited(&qp->dev->ib,
+				       "QP %u: only the first packet of trains arrives: one by one now, see gso in the README\n",
+				       qp->qpn);
+}
+
 /**
  * roe_requester_gap() - NAK 0x60: una is missing over there
  * @qp: all before una is acknowledged
@@ -274,6 +300,7 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 	u32 probe = next_probe(req);
 	bool once = !roe_reorder_sent_twice(req);
 
+	notice_cut(qp);
 	/* once for what was in flight together */
 	if (roe_psn_diff(req->una, req->recover) >= 0) {
 		roe_requester_lost(qp);
@@ -410,6 +437,8 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->win_psn = req->una;
 	if (roe_psn_diff(req->una, req->recover) > 0)
 		req->recover = req->una;
+	if (roe_psn_diff(req->una, req->gap_end) > 2)
+		req->gap_end = roe_psn_add(req->una, -2);
 	if (roe_psn_diff(req->una, req->reorder.once_psn) > 0)
 		req->reorder.once_psn = req->una;
 	if (in_disorder(req))
@@ -540,6 +569,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->wqe_psn = psn;
 	req->win_psn = psn;
 	req->recover = psn;
+	req->gap_end = psn;
 	req->eased = psn;
 	req->reread_psn = psn;
 	req->alpha = ROE_ALPHA_ONE;

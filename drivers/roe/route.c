@@ -112,6 +112,7 @@ ROE_EXPORT_FOR_TEST(roe_path_destroy);
  */
 void roe_path_reset(struct roe_path *path)
 {
+	path->alone = false;
 	dst_cache_reset(&path->dst);
 }
 

@@ -77,7 +77,7 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 		left_out(stats, refused, txb->pkt, txb->n);
 		goto out;
 	}
-	if (txb->n > 1)
+	if (txb->n > 1 && !path->alone)
 		limits = read_limits(dst, path->av.v6);
 	headroom = LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len;
 	for (i = 0; i < txb->n; i += n) {
