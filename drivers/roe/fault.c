@@ -30,6 +30,7 @@ static struct workqueue_struct *fault_wq;	/* what needs nothing but memory */
 static struct workqueue_struct *slow_wq;	/* pages that are not in memory */
 static struct workqueue_struct *ahead_wq;	/* what nobody waits for */
 static struct workqueue_struct *verb_wq;	/* what a verb waits for */
+static struct workqueue_struct *end_wq;		/* tables that nobody uses any more */
 
 /*
  * Workers of each queue: of all processes, and of one. It may ask for as much as it likes,
@@ -89,8 +90,13 @@ int roe_fault_init(void)
 	verb_wq = alloc_workqueue("roe_verb", WQ_UNBOUND, WORKERS_MAX);
 	if (!verb_wq)
 		goto err_verb;
+	end_wq = alloc_workqueue("roe_end", WQ_UNBOUND, WORKERS_MAX);
+	if (!end_wq)
+		goto err_end;
 	return 0;
 
+err_end:
+	destroy_workqueue(verb_wq);
 err_verb:
 	destroy_workqueue(ahead_wq);
 err_ahead:
@@ -106,6 +112,19 @@ void roe_fault_exit(void)
 	destroy_workqueue(ahead_wq);
 	destroy_workqueue(fault_wq);
 	destroy_workqueue(slow_wq);
+	/* behind those that put the last reference */
+	destroy_workqueue(end_wq);
+}
+
+/**
+ * roe_fault_end() - have the end of a table of pages done by a worker
+ * @work: does not come back to the QP or the MR
+ *
+ * It may take as long as the process likes, but no longer than that lives. Any context.
+ */
+void roe_fault_end(struct work_struct *work)
+{
+	queue_work(end_wq, work);
 }
 
 static void stop_waiting(struct roe_qp *qp, struct roe_fault *fault)

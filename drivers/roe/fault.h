@@ -58,6 +58,7 @@ void roe_fault_forget_qp(const struct roe_qp *qp);
 void roe_fault_forget_odp(const struct roe_odp *odp);
 int roe_fault_ahead(struct roe_turn *turn, const struct mm_struct *mm, bool waits);
 void roe_fault_ahead_done(struct roe_turn *turn);
+void roe_fault_end(struct work_struct *work);
 
 /**
  * roe_fault_hit - an access found its pages

@@ -20,6 +20,7 @@
 #include <linux/atomic.h>
 #include <linux/mmu_notifier.h>
 #include <linux/refcount.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 
@@ -39,6 +40,7 @@ struct roe_odp {
 	bool		closed;		/* no new access: roe_odp_take() waits too long; xa_lock */
 	bool		detached;	/* set once, when its MR goes; both READ_ONCE elsewhere */
 	u64		id;		/* never used again */
+	struct work_struct	end;	/* when the last reference is gone */
 	atomic64_t	faults, invalidations, prefetched;	/* pages */
 };
 

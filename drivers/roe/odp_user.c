@@ -27,35 +27,45 @@
 
 /* --- pages leave --- */
 
-static void drop(struct page **pages, unsigned int n, bool locked_by_others)
+/*
+ * Some pages out of the table. What was written the page table entries do not know of, so it is
+ * told here, before the lock is dropped: whoever cleans a page or takes it from its file unmaps
+ * or protects it first, and waits for this lock in odp_invalidate().
+ */
+static unsigned int take_some(struct roe_odp *odp, unsigned long first, unsigned long last)
 {
-	for (; n; n--, pages++) {
-		/* a write that the page table entry does not know of */
-		if (locked_by_others)
-			folio_mark_dirty(page_folio(*pages));
-		else
-			set_page_dirty_lock(*pages);
-		put_page(*pages);
+	struct page *written[ROE_ODP_BATCH];
+	unsigned int n, nwritten, i;
+
+	lockdep_assert_held(&odp->pages.xa_lock);
+	n = roe_odp_take(odp, first, last, written, &nwritten);
+	for (i = 0; i < nwritten; i++) {
+		folio_mark_dirty(page_folio(written[i]));
+		put_page(written[i]);
 	}
+	return n;
 }
 
-/* The mapping changes. Locks of others are held, so nothing here sleeps or allocates. */
+/*
+ * The mapping changes. Locks of others are held, so nothing here waits or allocates; of a
+ * process that ends it may be a hundred million pages.
+ */
 static bool odp_invalidate(struct mmu_interval_notifier *notifier,
 			   const struct mmu_notifier_range *range, unsigned long seq)
 {
 	struct roe_odp *odp = container_of(notifier, struct roe_odp, notifier);
 	unsigned long first = range->start >> PAGE_SHIFT;
 	unsigned long last = (range->end - 1) >> PAGE_SHIFT;
-	struct page *written[ROE_ODP_BATCH];
-	unsigned int n, nwritten;
+	unsigned int n;
 
 	do {
 		xa_lock_bh(&odp->pages);
 		mmu_interval_set_seq(notifier, seq);
-		n = roe_odp_take(odp, first, last, written, &nwritten);
+		n = take_some(odp, first, last);
 		xa_unlock_bh(&odp->pages);
-		drop(written, nwritten, true);
 		atomic64_add(n, &odp->invalidations);
+		if (mmu_notifier_range_blockable(range))
+			cond_resched();
 	} while (n == ROE_ODP_BATCH);
 	return true;
 }
@@ -64,17 +74,20 @@ static const struct mmu_interval_notifier_ops notifier_ops = {
 	.invalidate = odp_invalidate,
 };
 
-/* Nobody else has it; what is mapped is still told to odp_invalidate(). */
-static void destroy(struct roe_odp *odp)
+/*
+ * Nobody else has it; what is mapped is still told to odp_invalidate(). A worker does it: as
+ * long as threads of the process change its mappings one over the other the notifier does not
+ * go, and who cleans up, a device that goes or a namespace, is not to wait for them.
+ */
+static void destroy(struct work_struct *work)
 {
-	struct page *written[ROE_ODP_BATCH];
-	unsigned int n, nwritten;
+	struct roe_odp *odp = container_of(work, struct roe_odp, end);
+	unsigned int n;
 
 	do {
 		xa_lock_bh(&odp->pages);
-		n = roe_odp_take(odp, 0, ULONG_MAX, written, &nwritten);
+		n = take_some(odp, 0, ULONG_MAX);
 		xa_unlock_bh(&odp->pages);
-		drop(written, nwritten, false);
 		cond_resched();
 	} while (n == ROE_ODP_BATCH);
 	mmu_interval_notifier_remove(&odp->notifier);
@@ -84,14 +97,14 @@ static void destroy(struct roe_odp *odp)
 
 /**
  * roe_odp_put - give a reference back
- * @odp: freed with the last one
- *
- * Context: process, may sleep.
+ * @odp: freed with the last one, by a worker
  */
 void roe_odp_put(struct roe_odp *odp)
 {
-	if (refcount_dec_and_test(&odp->refs))
-		destroy(odp);
+	if (!refcount_dec_and_test(&odp->refs))
+		return;
+	INIT_WORK(&odp->end, destroy);
+	roe_fault_end(&odp->end);
 }
 
 /* --- pages come --- */
@@ -135,8 +148,9 @@ static long get_pages_now(struct mm_struct *mm, unsigned long first, unsigned lo
 	vma = find_vma(mm, addr);
 	if (vma && vma->vm_start <= addr) {
 		n = min(n, (vma->vm_end - addr) >> PAGE_SHIFT);
+		/* of huge pages 6.1 does not ask whether it may fault */
 		if (vma->vm_file)
-			gup_flags = (gup_flags & ~FOLL_NOWAIT) | FOLL_NOFAULT;
+			gup_flags |= FOLL_NOFAULT;
 		got = roe_compat_get_user_pages_remote(mm, addr, n, gup_flags, pages, &locked);
 	}
 	if (locked)
@@ -367,6 +381,9 @@ static int fetch(struct prefetch *p)
 	while (len) {
 		u64 bytes;
 
+		/* its MR is gone, perhaps with the process */
+		if (READ_ONCE(p->odp->detached))
+			return -EFAULT;
 		/* in small parts: who waits for it sees that it gets on, however slow the disk */
 		n = roe_odp_fault(p->odp, addr, min_t(u64, len, ROE_ODP_BATCH * PAGE_SIZE),
 				  p->gup_flags);
