@@ -3,7 +3,7 @@
  * odp - on-demand paging: memory that is registered but not pinned.
  *
  * usage: odp [-d DEV] [-D DEV2] [-g GID] [-G GID2] [-t SECONDS] [-s SEED]
- *	[die | show | stall | frozen FOLDER | zap]
+ *	[die | advise | show | stall | frozen FOLDER | zap]
  *
  * ODP_FREEZE=FOLDER: of a file system that may be frozen for a while.
  *
@@ -34,6 +34,8 @@
 #define LEN		(64 * PAGE)
 #define BIG		(8ul << 20)
 #define HUGE_LEN	(2ul << 20)
+#define AHEAD		(256ul << 20)
+#define ADVISED		2000
 #define ODP		(RT_ACCESS_ALL | IBV_ACCESS_ON_DEMAND)
 
 #ifndef __NR_memfd_secret
@@ -1175,6 +1177,21 @@ static void test_exit(void)
 	kill(getpid(), SIGKILL);
 }
 
+/* Killed when much is to be brought that nobody waits for. */
+static int test_advised(void)
+{
+	struct rt_buf a = cold(rt_dev_a(), AHEAD);
+	struct ibv_sge sge = sge_of(&a, 0, AHEAD);
+	int i, err = 0;
+
+	for (i = 0; i < ADVISED && !err; i++)
+		err = rt_advise(rt_dev_a()->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0,
+				&sge, 1);
+	if (!err)
+		kill(getpid(), SIGKILL);
+	return 1;
+}
+
 /* What the tools say of regions in use; the caller looks at it. */
 static int tools(void)
 {
@@ -1193,6 +1210,8 @@ int main(int argc, char **argv)
 	rt_parse(argc, argv);
 	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "die"))
 		test_exit();
+	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "advise"))
+		return test_advised();
 	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "show"))
 		return tools();
 	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "stall"))

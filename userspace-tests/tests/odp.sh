@@ -22,6 +22,32 @@ dies()
 	wait_for 20 no_objects
 }
 
+# What a killed process had advised is not brought any more: as long as a worker is at it the
+# module is in use.
+abandons()
+{
+	local refs
+	refs=$(cat /sys/module/roe/refcnt)
+	odp -d roe0 advise
+	[ $? = 137 ] && wait_for 10 eval "[ \$(cat /sys/module/roe/refcnt) -le $refs ]"
+}
+
+# A device goes while threads of its user change their mappings, one or another always.
+gone_while_zapped()
+{
+	local pid in out rc
+	mkfifo "$TMP/zin" "$TMP/zout" || return
+	odp -d roe0 zap < "$TMP/zin" > "$TMP/zout" &
+	pid=$!
+	exec {in}> "$TMP/zin" {out}< "$TMP/zout"
+	timeout 60 head -c 1 <&"$out" > /dev/null && timeout 60 rdma link del roe0
+	rc=$?
+	kill -9 $pid
+	wait $pid
+	exec {in}>&- {out}<&-
+	[ $rc = 0 ] && link_add roe0 va && wait_gid roe0 10.0.0.1
+}
+
 no_objects()
 {
 	[ -z "$(rdma resource show mr | grep -v 'comm \[ib_core\]')" ]
@@ -106,10 +132,12 @@ check "a file system to be frozen" freezer
 run_tap "two devices" 400 odp -d roe0 -D roe1
 run_tap "one device, directly" 400 odp -d roe0
 check "a process that is killed in the middle" dies
+check "one that has advised gigabytes" abandons
 check "the tools show what came and went" shows
 for p in ib_write_bw ib_read_bw ib_send_bw; do
 	check "$p on such memory" perf $p
 done
+check "a device goes while its user changes its mappings" gone_while_zapped
 check "devices and module go while a file is frozen" gone_while_frozen
 # workers that waited for a page of it end after their process
 check "the file system is not in use any more" wait_for 10 umount -q "$TMP/freeze"
