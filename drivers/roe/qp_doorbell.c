@@ -19,12 +19,15 @@
 #include "relay.h"
 #include "transport.h"
 
-static struct workqueue_struct *qp_wq;
+static struct workqueue_struct *qp_wq;		/* QPs of processes */
+static struct workqueue_struct *kernel_wq;	/* ... and of the kernel */
 static struct workqueue_struct *order_wq;	/* runs on the CPU that it is told */
 static DEFINE_PER_CPU(struct roe_pace, paces);
 
 /* Bursts that the worker sends until it is another QP's turn. */
 #define WORK_ROUNDS	4
+/* Works of one CPU that send from there at once. */
+#define ORDER_WORKERS	4
 
 /* A QP may stay in ERR for as long as its process likes: from 20 looks a second to 1 in 3 s. */
 #define FLUSH_INTERVAL	msecs_to_jiffies(50)
@@ -40,17 +43,27 @@ int roe_qp_doorbell_init(void)
 	qp_wq = alloc_workqueue("roe", WQ_UNBOUND | WQ_MEM_RECLAIM, num_possible_cpus());
 	if (!qp_wq)
 		return -ENOMEM;
-	order_wq = alloc_workqueue("roe_order", WQ_PERCPU | WQ_MEM_RECLAIM, 1);
-	if (!order_wq) {
-		destroy_workqueue(qp_wq);
-		return -ENOMEM;
-	}
+	/* what writes back memory is not to queue behind processes */
+	kernel_wq = alloc_workqueue("roe_kernel", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	if (!kernel_wq)
+		goto err_kernel;
+	/* a few, for they may wait for the backlog of their CPU */
+	order_wq = alloc_workqueue("roe_order", WQ_PERCPU | WQ_MEM_RECLAIM, ORDER_WORKERS);
+	if (!order_wq)
+		goto err_order;
 	return 0;
+
+err_order:
+	destroy_workqueue(kernel_wq);
+err_kernel:
+	destroy_workqueue(qp_wq);
+	return -ENOMEM;
 }
 
 void roe_qp_doorbell_exit(void)
 {
 	destroy_workqueue(order_wq);
+	destroy_workqueue(kernel_wq);
 	destroy_workqueue(qp_wq);
 }
 
@@ -63,7 +76,7 @@ void roe_qp_doorbell_exit(void)
  */
 void roe_qp_defer(struct roe_qp *qp)
 {
-	queue_work(qp_wq, &qp->work);
+	queue_work(qp->user ? qp_wq : kernel_wq, &qp->work);
 }
 
 /**

@@ -15,6 +15,11 @@
 #define SHARE		16
 /* Retries that need more than that come as they like for so long, after a pause. */
 #define CREDIT_NS	(10 * NSEC_PER_MSEC)
+/*
+ * No more is booked ahead: who has booked may not come, as its QP goes, and others are not to
+ * wait for a crowd that does.
+ */
+#define AHEAD_NS	NSEC_PER_SEC
 /* What one retry takes at most, as far as the next ones are concerned: a hypervisor may stop us. */
 #define COST_MAX_NS	(NSEC_PER_MSEC / 2)
 
@@ -41,7 +46,7 @@ static DEFINE_PER_CPU(struct bucket, buckets);
 u64 roe_rnr_pace(u64 at, u64 now)
 {
 	struct bucket *b = raw_cpu_ptr(&buckets);
-	u64 next = max(READ_ONCE(b->next), now - CREDIT_NS);
+	u64 next = clamp_t(u64, READ_ONCE(b->next), now - CREDIT_NS, now + AHEAD_NS);
 
 	WRITE_ONCE(b->next, next + SHARE * (u64)READ_ONCE(b->cost));
 	return max(at, next);

@@ -14,6 +14,7 @@ topo_or_die topo_veth
 run_tap "modify_race" 150 modify_race -d roe0 -t 5
 run_tap "verbs_storm" 150 verbs_storm -d roe0 -t 12
 run_tap "rnr_flood" 100 rnr_flood -d roe0 -D roe1
+echo 1 > /sys/class/infiniband/roe0/direct
 run_tap "rnr_flood, directly" 100 rnr_flood -d roe0
 # through the network it is the stack's softirqs that take turns with processes
 run_tap "bulk_flood" 100 bulk_flood -d roe0
