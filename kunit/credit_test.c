@@ -109,6 +109,71 @@ static void credit_never_stands(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->side[0].qp->req.una, roe_psn_add(PSN0, 6));
 }
 
+/* Who takes all that it said it has no receive for has some, until it refuses one. */
+static void credit_wrong(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt rnr = {
+		.p = { .opcode = ROE_OP_ACK, .syndrome = ROE_AETH_RNR_NAK | 1 },
+	};
+	unsigned int i;
+
+	post(sim, IB_WR_SEND, 1);
+	KUNIT_EXPECT_EQ(test, leaves(sim), 1);
+	post(sim, IB_WR_SEND, 30);
+	for (i = 1; i <= ROE_CREDIT_WRONG; i++) {
+		acked(sim, i, i, 0);
+		KUNIT_EXPECT_EQ(test, leaves(sim), 1);
+	}
+	acked(sim, i, i, 0);
+	KUNIT_EXPECT_EQ(test, leaves(sim), 30 - ROE_CREDIT_WRONG);
+	rnr.p.psn = roe_psn_add(PSN0, i);
+	rnr.p.msn = i;
+	sim_receive(sim, 0, &rnr);
+	sim->now += NSEC_PER_MSEC;
+	sim_timer(sim, 0);
+	leaves(sim);
+	acked(sim, 31, 31, 0);
+	post(sim, IB_WR_SEND, 5);
+	KUNIT_EXPECT_EQ(test, leaves(sim), 1);
+}
+
+/* The numbers of messages have 24 bits. */
+static void credit_wrap(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_credit *credit = &sim->side[0].qp->req.credit;
+
+	credit->ssn = 0xfffffe;
+	credit->done = 0xfffffe;
+	post(sim, IB_WR_SEND, 3);
+	KUNIT_EXPECT_EQ(test, leaves(sim), 3);
+	post(sim, IB_WR_SEND, 9);
+	acked(sim, 1, 0xffffff, 0x05);
+	/* 6 from there on, of which 2 have left */
+	KUNIT_EXPECT_EQ(test, leaves(sim), 4);
+	acked(sim, 7, 5, 0x02);
+	KUNIT_EXPECT_EQ(test, leaves(sim), 2);
+}
+
+/* Behind a READ its responses tell. */
+static void credit_read(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_rx_pkt rx = {
+		.p = { .opcode = ROE_OP_READ_RESP_ONLY, .psn = PSN0, .len = 10,
+		       .syndrome = ROE_AETH_ACK | 0x01, .msn = 1 },
+		.nvec = 1,
+		.vec = { { .iov_base = sim->side[1].src, .iov_len = 10 } },
+	};
+
+	post(sim, IB_WR_RDMA_READ, 1);
+	KUNIT_EXPECT_EQ(test, leaves(sim), 1);
+	post(sim, IB_WR_SEND, 3);
+	sim_receive(sim, 0, &rx);
+	KUNIT_EXPECT_EQ(test, leaves(sim), 1);
+}
+
 /* What takes no receive is not limited, and does not use up what others have. */
 static void credit_others(struct kunit *test)
 {
@@ -146,6 +211,9 @@ static void credit_miscounted(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(credit_limits),
 	KUNIT_CASE(credit_never_stands),
+	KUNIT_CASE(credit_wrong),
+	KUNIT_CASE(credit_wrap),
+	KUNIT_CASE(credit_read),
 	KUNIT_CASE(credit_others),
 	KUNIT_CASE(credit_miscounted),
 	{}

@@ -129,6 +129,7 @@ static void rnr_nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 code)
 	roe_qp_count(qp, ROE_STAT_RNR_RCVD);
 	if (req->rnr_wait)
 		return;
+	req->credit.beyond = 0;
 	if (!req->rnr_retry) {
 		roe_qp_count(qp, ROE_STAT_RNR_RETRY_EXC);
 		roe_requester_fail(qp, ctx, IB_WC_RNR_RETRY_EXC_ERR);
@@ -381,6 +382,7 @@ static void receive_kept(struct roe_qp *qp, struct roe_ctx *ctx)
 			roe_early_put_back(set, early);
 			break;
 		}
+		learn_credit(qp, &rx->p);
 		roe_early_free(early);
 		roe_early_skip(set, una, (req->una - una) & ROE_PSN_MASK);
 		una = req->una;

@@ -13,7 +13,9 @@
  * Messages that take no receive have a number, too, so each of them raises the limit by 1.
  *
  * Code 0x1f says that there is no limit; so do rdma_rxe and roe, which cannot see what a process
- * is about to post. Who counts messages in another way than the specification has none, either.
+ * is about to post. Who counts messages in another way than the specification has none, either,
+ * nor who takes one after the other of which it had said that it has no receive, until it
+ * refuses one: its receives come just in time, or it has not looked at them.
  */
 #include "credit.h"
 #include "transport.h"
@@ -55,7 +57,8 @@ void roe_credit_learn(struct roe_qp *qp, const struct roe_pkt *p)
 
 	if ((p->syndrome & ~ROE_AETH_VALUE_MASK) != ROE_AETH_ACK)
 		return;
-	if (code == ROE_AETH_NO_CREDITS || !counts_alike(credit, p->msn)) {
+	if (code == ROE_AETH_NO_CREDITS || !counts_alike(credit, p->msn) ||
+	    credit->beyond >= ROE_CREDIT_WRONG) {
 		credit->limited = false;
 		return;
 	}
@@ -89,6 +92,12 @@ bool roe_credit_allows(const struct roe_qp *qp, const struct roe_swqe *wqe)
 void roe_credit_started(struct roe_credit *credit, const struct roe_swqe *wqe)
 {
 	credit->ssn = roe_psn_add(credit->ssn, 1);
-	if (credit->limited && !takes_receive(wqe))
+	if (!credit->limited)
+		return;
+	if (!takes_receive(wqe))
 		credit->lsn = roe_psn_add(credit->lsn, 1);
+	else if (roe_psn_diff(credit->ssn, credit->lsn) > 0)
+		credit->beyond++;
+	else
+		credit->beyond = 0;
 }

@@ -18,6 +18,7 @@ struct roe_credit {
 	u32	done;		/* ... that is done here */
 	u32	lsn;		/* ... that the peer is ready for */
 	bool	limited;	/* there is such a limit */
+	u8	beyond;		/* messages sent beyond it in a row, and not refused */
 };
 
 void roe_credit_learn(struct roe_qp *qp, const struct roe_pkt *p);

@@ -334,9 +334,10 @@ static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 	struct roe_resp *resp = &qp->resp;
 	u64 patience = rnr_patience(qp);
 
-	/* again: the peer's clock is shorter than ours */
+	/* again, and no copy by the network: the peer's clock is shorter than ours */
 	if (resp->rnr_look) {
-		owe_rnr_nak(qp);
+		if (ctx->now - resp->rnr_since >= ROE_RNR_LOOK_NS)
+			owe_rnr_nak(qp);
 		return;
 	}
 	if ((resp->nak_state & ROE_AETH_KIND_MASK) == ROE_AETH_RNR_NAK ||
