@@ -34,7 +34,7 @@ struct roe_path {
 	struct roe_av		av;
 	struct dst_cache	dst;		/* per CPU; of some handles there is none */
 	u16			ip_id;		/* own counter, + 1 for each segment */
-	bool			alone;		/* no trains: of those only the first packet arrives */
+	bool			alone;		/* no trains: only their first packets arrive */
 };
 
 /* Take from @attr, whose sgid_attr the caller holds, what routes and VLANs need. */
