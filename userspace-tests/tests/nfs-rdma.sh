@@ -23,6 +23,7 @@
 nfsd=/proc/fs/nfsd
 export=$TMP/export
 mnt=$TMP/mnt
+tracing=/sys/kernel/tracing
 never=2147483647		# when the answers expire
 # fsid, no subtree check, asynchronous, any port
 flags=$((0x2000 | 0x400 | 0x10 | 0x2))
@@ -189,12 +190,37 @@ all()
 	check "$1: unmount" client_umount
 }
 
+# The client's transport tries again while its device is being removed. If the removal comes
+# between its address and its route, rdma_resolve_route() says EINVAL, of any device, and the
+# transport hands that to whoever writes, on a hard mount as well.
+watch_overtaken()
+{
+	mountpoint -q $tracing || mount -t tracefs none $tracing || return
+	# shellcheck disable=SC2016 # the kernel's $
+	printf '%s\n' 'r:roe_test/route rdma_resolve_route ret=$retval:s32' \
+		'r:roe_test/connect rdma_connect ret=$retval:s32' > $tracing/kprobe_events &&
+		echo 1 > $tracing/events/roe_test/enable
+}
+
+unwatch_overtaken()
+{
+	echo 0 > $tracing/events/roe_test/enable && : > $tracing/kprobe_events
+}
+
+# overtaken - whether that is what has happened, once more than when this was last asked
+overtaken()
+{
+	grep -q 'ret=-22$' $tracing/trace && echo "# a reconnect was overtaken" && : > $tracing/trace
+}
+
 # write_on - the same again and again, until told to stop
 write_on()
 {
 	while [ ! -e "$TMP/stop" ]; do
-		dd if="$TMP/data" of="$mnt/lost" bs=100000 oflag=direct conv=notrunc status=none ||
-			return
+		until dd if="$TMP/data" of="$mnt/lost" bs=100000 oflag=direct conv=notrunc \
+			status=none; do
+			overtaken || return
+		done
 	done
 }
 
@@ -231,6 +257,7 @@ loss()
 # No hard mount that waits for its server may be left when the folder is removed.
 leave()
 {
+	unwatch_overtaken
 	umount -fl "$mnt"
 	[ ! -e $nfsd/threads ] || server_down
 	umount -l "$export"
@@ -244,9 +271,11 @@ all "NFS 4.2 over a veth" cl 10.0.0.2 vers=4.2
 all "NFS 4.0, IPv6" cl fd00:a::2 vers=4.0,clientaddr=fd00:a::1,rsize=65536,wsize=32768
 all "NFS 4.1 on one device" here 10.0.0.2 vers=4.1
 if check "mount again" mount_patient; then
+	check "the client's reconnects are watched" watch_overtaken
 	loss roe0
 	loss roe1
 	check "unmount" client_umount
+	check "and no longer" unwatch_overtaken
 fi
 check "server down" server_down
 tap_done
