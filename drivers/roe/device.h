@@ -54,6 +54,7 @@ struct roe_dev {
 	struct list_head	presences;	/* net.c, RCU: its namespaces */
 	struct roe_presence	*home;		/* the one in @net, for life */
 	struct hlist_head	gids[1 << ROE_GID_HASH_BITS];	/* gid.c, RCU */
+	u32			gid_gen;	/* counts those that have gone; by release */
 	struct roe_qp		*gsi;	/* QP1, RCU */
 	struct xarray		ahs;	/* ah_num -> struct roe_ah_entry, RCU */
 	u32			next_ah;
@@ -116,6 +117,8 @@ int roe_gid_del(const struct ib_gid_attr *attr, void **context);
 void roe_gid_refresh(struct roe_dev *dev, struct net_device *ndev);
 const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr,
 				   const struct net_device *ndev);
+bool roe_gid_lives(const struct roe_dev *dev, const struct in6_addr *addr, u64 net_cookie,
+		   int ifindex);
 
 /* mad.c: verb */
 int roe_mad_process(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *wc,

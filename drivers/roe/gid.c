@@ -110,9 +110,12 @@ int roe_gid_add(const struct ib_gid_attr *attr, void **context)
  */
 int roe_gid_del(const struct ib_gid_attr *attr, void **context)
 {
+	struct roe_dev *dev = roe_dev(attr->device);
 	struct roe_gid *gid = *context;
 
 	hlist_del_rcu(&gid->node);
+	/* who sees the new number does not see the GID */
+	smp_store_release(&dev->gid_gen, dev->gid_gen + 1);
 	if (gid->presence)
 		roe_net_leave(gid->presence);
 	kfree_rcu(gid, rcu);
@@ -175,4 +178,25 @@ const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_a
 			any = gid;
 	}
 	return any;
+}
+
+/**
+ * roe_gid_lives() - has the device this address still, where it was?
+ * @dev: device
+ * @addr: IPv6, or IPv4 mapped
+ * @net_cookie: namespace of the GID's netdev
+ * @ifindex: number of that netdev
+ *
+ * RCU read-side section.
+ */
+bool roe_gid_lives(const struct roe_dev *dev, const struct in6_addr *addr, u64 net_cookie,
+		   int ifindex)
+{
+	const struct roe_gid *gid;
+
+	hlist_for_each_entry_rcu(gid, &dev->gids[bucket(addr)], node)
+		if (ipv6_addr_equal(&gid->addr, addr) && gid->net_cookie == net_cookie &&
+		    gid->ifindex == ifindex)
+			return true;
+	return false;
 }

@@ -33,6 +33,7 @@ struct roe_av {
 struct roe_path {
 	struct roe_av		av;
 	struct dst_cache	dst;		/* per CPU; of some handles there is none */
+	u32			gid_gen;	/* roe_dev's when routes were last forgotten */
 	u16			ip_id;		/* own counter, + 1 for each segment */
 	bool			alone;		/* no trains: only their first packets arrive */
 };

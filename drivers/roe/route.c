@@ -153,12 +153,8 @@ static struct dst_entry *lookup_v6(struct net *net, const struct roe_av *av, int
 		.fl6_sport = av->sport,
 		.fl6_dport = htons(ROE_UDP_PORT),
 	};
-	struct dst_entry *dst;
+	struct dst_entry *dst = ip6_route_output_flags(net, NULL, &fl6, flags);
 
-	/* A netdev has an EUI-64 GID even where ipv6.disable=1 left no tables. */
-	if (!ipv6_mod_enabled())
-		return NULL;
-	dst = ip6_route_output_flags(net, NULL, &fl6, flags);
 	if (dst->error) {
 		dst_release(dst);
 		return NULL;
@@ -201,10 +197,29 @@ static struct dst_entry *lookup_bound_v4(struct net *net, const struct roe_av *a
 	return lookup_v4(net, av, av->oif);
 }
 
-static struct dst_entry *lookup_bound_v6(struct net *net, const struct roe_av *av, int domain)
+/*
+ * IPv4 has no route from an address that the host has not any more, IPv6 does not ask: without
+ * this a process would go on sending from an address that another host has by now. The EUI-64
+ * GID need not be an address of the host.
+ */
+static bool has_source_v6(const struct roe_dev *dev, struct net *net, const struct roe_av *av)
+{
+	bool lives;
+
+	rcu_read_lock();
+	lives = roe_gid_lives(dev, &av->saddr, av->net_cookie, av->oif);
+	rcu_read_unlock();
+	return lives || ipv6_chk_addr(net, &av->saddr, NULL, 0);
+}
+
+static struct dst_entry *lookup_bound_v6(const struct roe_dev *dev, struct net *net,
+					 const struct roe_av *av, int domain)
 {
 	struct dst_entry *dst;
 
+	/* A netdev has an EUI-64 GID even where ipv6.disable=1 left no tables. */
+	if (!ipv6_mod_enabled() || !has_source_v6(dev, net, av))
+		return NULL;
 	if (!(ipv6_addr_type(&av->daddr) & (IPV6_ADDR_LINKLOCAL | IPV6_ADDR_MULTICAST))) {
 		dst = lookup_v6(net, av, domain, 0);
 		if (dst && local_v6(dst))
@@ -222,7 +237,19 @@ static struct dst_entry *lookup(const struct roe_dev *dev, const struct roe_av *
 	if (!net || !av->oif)
 		return NULL;
 	domain = l3mdev_master_ifindex_by_index(net, av->oif);
-	return av->v6 ? lookup_bound_v6(net, av, domain) : lookup_bound_v4(net, av, domain);
+	return av->v6 ? lookup_bound_v6(dev, net, av, domain) : lookup_bound_v4(net, av, domain);
+}
+
+/* An address may go when a route that was looked up with it is still good. */
+static void forget_old(const struct roe_dev *dev, struct roe_path *path)
+{
+	/* pairs with the release in roe_gid_del() */
+	u32 gen = smp_load_acquire(&dev->gid_gen);
+
+	if (READ_ONCE(path->gid_gen) == gen)
+		return;
+	dst_cache_reset(&path->dst);
+	WRITE_ONCE(path->gid_gen, gen);
 }
 
 /**
@@ -245,6 +272,7 @@ struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path)
 	if (rdma_is_multicast_addr(&path->av.daddr) ||
 	    path->av.net_cookie != dev->net->net_cookie)
 		return lookup(dev, &path->av);
+	forget_old(dev, path);
 	dst = dst_cache_get(&path->dst);
 	if (dst)
 		return dst;

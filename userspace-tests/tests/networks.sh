@@ -340,6 +340,28 @@ sa=fd00:99::1 while_streaming "IPv6: gateway lost and replaced" stop_and_go \
 	"ip -n rb route replace fd00:99::1 via fd00:a::3 dev vb"
 unset sb
 
+# Of IPv6 no route says that its source address has gone. What is sent ends at once, delivered
+# or not.
+source_gone()
+{
+	local ga gb rc=1 s c send="ib_send_bw -c UC -F -s 64 -D 60"
+
+	ip -n rb addr add fd00:a::22/64 dev vb nodad || return
+	ga=$(ns_gid ra roe0 fd00:a::1) && gb=$(ns_gid rb roe1 fd00:a::22) || return
+	background ip netns exec ra $send -d roe0 -x "$ga"
+	s=$bg
+	wait_for 20 listening_in ra 18515 || return
+	sent=$(packets_sent)
+	background ip netns exec rb $send -d roe1 -x "$gb" 10.0.0.1
+	c=$bg
+	wait_for 20 moving && echo "moves" &&
+		ip -n rb addr del fd00:a::22/64 dev vb && wait_for 20 standing &&
+		kill -0 "$c" && rc=0
+	kill "$s" "$c"
+	wait "$s" "$c" 2>/dev/null
+	return $rc
+}
+
 # standing - nothing leaves the client's device
 standing()
 {
@@ -373,6 +395,7 @@ ud_across()
 }
 
 check "UD: gateway replaced" ud_across
+check "IPv6: nothing is sent from an address that has gone" source_gone
 
 # --- path MTU ---
 mtu_refused()
