@@ -94,7 +94,7 @@ static void expect_take(struct kunit *test, u64 id)
 {
 	struct fixture *f = test->priv;
 
-	KUNIT_ASSERT_TRUE(test, roe_srq_take(&f->srq, &f->rwqe));
+	KUNIT_ASSERT_TRUE(test, roe_srq_take(&f->srq, &f->rwqe, 0));
 	KUNIT_EXPECT_EQ(test, f->rwqe.wr_id, id);
 	KUNIT_EXPECT_EQ(test, f->rwqe.num_sge, 2);
 	KUNIT_EXPECT_EQ(test, f->rwqe.length, id + 1);
@@ -105,6 +105,30 @@ static unsigned int events(struct fixture *f)
 {
 	flush_work(&f->srq.event_work);
 	return f->events;
+}
+
+/* What is too short for one datagram is there for the next, of whichever QP. */
+static void leave_short(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	post(f, 3);
+	post(f, 9);
+	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe, 5));
+	KUNIT_EXPECT_EQ(test, roe_rq_pending(&f->srq.rq), 2);
+	KUNIT_EXPECT_TRUE(test, roe_srq_take(&f->srq, &f->rwqe, 4));
+	KUNIT_EXPECT_EQ(test, f->rwqe.wr_id, 3);
+	expect_take(test, 9);
+	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe, 0));
+}
+
+static void srq_short(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	leave_short(test);
+	make_ring(test, &f->srq.rq, 7);
+	leave_short(test);
 }
 
 static void srq_limit(struct kunit *test)
@@ -126,7 +150,7 @@ static void srq_limit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->srq.limit, 0);
 	expect_take(test, 3);
 	expect_take(test, 4);
-	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe));
+	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe, 0));
 	KUNIT_EXPECT_EQ(test, events(f), 1);
 
 	/* below already when it is armed */
@@ -158,7 +182,7 @@ static void srq_post(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kernel_post(f, 7, 2), 0);
 	for (i = 1; i < 8; i++)
 		expect_take(test, i);
-	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe));
+	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe, 0));
 }
 
 static void fresh_queue(struct kunit *test, struct roe_rq *fresh, u32 entries)
@@ -211,7 +235,7 @@ static void resize(struct kunit *test)
 	roe_rq_exit(&fresh);
 	for (; next < i; next++)
 		expect_take(test, next);
-	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe));
+	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe, 0));
 	KUNIT_EXPECT_EQ(test, events(f), 1);
 }
 
@@ -248,7 +272,7 @@ static void resize_many(struct kunit *test)
 	post(f, i++);
 	while (taken < i)
 		expect_take(test, taken++);
-	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe));
+	KUNIT_EXPECT_FALSE(test, roe_srq_take(&f->srq, &f->rwqe, 0));
 }
 
 static void srq_move_kernel(struct kunit *test)
@@ -291,7 +315,7 @@ static void srq_hostile(struct kunit *test)
 		ring->buf->consumer_index = ~values[i];
 		ring->buf->index_mask = 0xffffffff;
 		ring->buf->log2_elem_size = 31;
-		for (n = 0; roe_srq_take(&f->srq, &f->rwqe); n++) {
+		for (n = 0; roe_srq_take(&f->srq, &f->rwqe, 0); n++) {
 			KUNIT_EXPECT_EQ(test, f->rwqe.status, IB_WC_LOC_QP_OP_ERR);
 			KUNIT_EXPECT_EQ(test, f->rwqe.num_sge, 0);
 		}
@@ -387,6 +411,7 @@ static void srq_number(struct kunit *test)
 
 static struct kunit_case srq_cases[] = {
 	KUNIT_CASE(srq_number),
+	KUNIT_CASE(srq_short),
 	KUNIT_CASE(srq_limit),
 	KUNIT_CASE(srq_post),
 	KUNIT_CASE(srq_resize_kernel),

@@ -193,9 +193,9 @@ static void wqe_recv(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, ring);
 	f->qp->rq.ring = ring;
 	for (i = 0; i < ARRAY_SIZE(recv); i++) {
-		KUNIT_EXPECT_FALSE(test, roe_wqe_next_recv(f->qp, rwqe));
+		KUNIT_EXPECT_FALSE(test, roe_wqe_next_recv(f->qp, rwqe, 0));
 		put_recv(ring, recv[i].num, recv[i].len);
-		KUNIT_EXPECT_TRUE(test, roe_wqe_next_recv(f->qp, rwqe));
+		KUNIT_EXPECT_TRUE(test, roe_wqe_next_recv(f->qp, rwqe, 0));
 		KUNIT_EXPECT_EQ_MSG(test, rwqe->num_sge, recv[i].want_num, "row %u", i);
 		KUNIT_EXPECT_EQ_MSG(test, rwqe->length, recv[i].want_len, "row %u", i);
 		KUNIT_EXPECT_EQ_MSG(test, rwqe->status, recv[i].status, "row %u", i);

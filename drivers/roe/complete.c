@@ -221,7 +221,7 @@ static void flush_recv(struct roe_qp *qp, struct roe_ctx *ctx)
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 	}
 	/* what is in an SRQ is for others */
-	while (!qp->srq && roe_wqe_next_recv(qp, &resp->rwqe)) {
+	while (!qp->srq && roe_wqe_next_recv(qp, &resp->rwqe, 0)) {
 		WRITE_ONCE(qp->flush_idle, 0);
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 		if (++n == ROE_WQE_BATCH) {

@@ -89,7 +89,7 @@ static bool take_rwqe(struct roe_qp *qp, u32 flags)
 {
 	if (!(flags & ROE_F_RWQE) || qp->resp.rwqe_valid)
 		return true;
-	qp->resp.rwqe_valid = roe_wqe_next_recv(qp, &qp->resp.rwqe);
+	qp->resp.rwqe_valid = roe_wqe_next_recv(qp, &qp->resp.rwqe, 0);
 	return qp->resp.rwqe_valid;
 }
 

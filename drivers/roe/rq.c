@@ -109,23 +109,35 @@ static void copy_from_slot(struct roe_rq *rq, struct roe_rwqe *rwqe)
 	memcpy(rwqe, src, offsetof(struct roe_rwqe, sge) + src->num_sge * sizeof(*src->sge));
 }
 
+/* A copy of the oldest element, which stays. */
+static void peek(struct roe_rq *rq, struct roe_rwqe *rwqe)
+{
+	if (rq->ring)
+		copy_from_ring(rq, rwqe, roe_ring_peek(rq->ring, 0));
+	else
+		copy_from_slot(rq, rwqe);
+}
+
 /**
  * roe_rq_take() - take the oldest WQE
  * @rq: an SRQ: its lock held; else the QP's
  * @rwqe: takes the copy; status tells whether it can be used
+ * @least: bytes it must have room for; a shorter one stays where it is
  *
- * Return: false if none is posted.
+ * Return: false if none is posted, or @rwqe is too short.
  */
-bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe)
+bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe, u32 least)
 {
 	if (!roe_rq_pending(rq))
 		return false;
+	peek(rq, rwqe);
+	/* one that is malformed has no length, and is reported */
+	if (rwqe->status == IB_WC_SUCCESS && rwqe->length < least)
+		return false;
 	if (rq->ring) {
-		copy_from_ring(rq, rwqe, roe_ring_peek(rq->ring, 0));
 		roe_ring_release(rq->ring, 1);
 		rq->cons++;
 	} else {
-		copy_from_slot(rq, rwqe);
 		/* pairs with the acquire in post_one(): the slot may be filled again */
 		smp_store_release(&rq->cons, rq->cons + 1);
 	}

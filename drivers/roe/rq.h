@@ -40,7 +40,7 @@ int roe_rq_init(struct roe_rq *rq, u32 max_wr, u32 max_sge, struct ib_ucontext *
 		struct mminfo *mi);
 void roe_rq_exit(struct roe_rq *rq);
 u32 roe_rq_pending(const struct roe_rq *rq);
-bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe);
+bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe, u32 least);
 int roe_rq_post(struct roe_rq *rq, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
 void roe_rq_discard(struct roe_rq *rq);
 int roe_rq_swap(struct roe_rq *rq, struct roe_rq *fresh, u32 *next);

@@ -74,16 +74,17 @@ ROE_EXPORT_FOR_TEST(roe_srq_exit);
  * roe_srq_take() - take the oldest WQE for a QP
  * @srq: of the QP whose lock the caller holds
  * @rwqe: takes the copy; status tells whether it can be used
+ * @least: bytes it must have room for; a shorter one stays for everybody
  *
- * Return: false if none is posted.
+ * Return: false if none is posted, or @rwqe is too short.
  */
-bool roe_srq_take(struct roe_srq *srq, struct roe_rwqe *rwqe)
+bool roe_srq_take(struct roe_srq *srq, struct roe_rwqe *rwqe, u32 least)
 {
 	unsigned long flags;
 	bool ok;
 
 	spin_lock_irqsave(&srq->rq.lock, flags);
-	ok = roe_rq_take(&srq->rq, rwqe);
+	ok = roe_rq_take(&srq->rq, rwqe, least);
 	check_limit(srq);
 	spin_unlock_irqrestore(&srq->rq.lock, flags);
 	return ok;

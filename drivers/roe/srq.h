@@ -23,7 +23,7 @@ static inline struct roe_srq *roe_srq(struct ib_srq *ibsrq)
 int roe_srq_init(struct roe_srq *srq, u32 max_wr, u32 max_sge, struct ib_ucontext *uctx,
 		 struct mminfo *mi);
 void roe_srq_exit(struct roe_srq *srq);
-bool roe_srq_take(struct roe_srq *srq, struct roe_rwqe *rwqe);
+bool roe_srq_take(struct roe_srq *srq, struct roe_rwqe *rwqe, u32 least);
 int roe_srq_set(struct roe_srq *srq, struct roe_rq *fresh, const u32 *limit);
 
 /* verbs */

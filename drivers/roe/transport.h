@@ -174,7 +174,7 @@ void roe_complete_returned(struct roe_qp *qp, struct roe_ctx *ctx);
 
 /* wqe.c: the border to rings and work requests */
 bool roe_wqe_pull(struct roe_qp *qp);
-bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe);
+bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe, u32 least);
 int roe_wqe_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr);
 void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot);
 

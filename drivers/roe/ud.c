@@ -254,14 +254,18 @@ static void fill_wc(struct ib_wc *wc, const struct roe_rx_pkt *rx)
 	}
 }
 
-/* The receive WQE for this packet, if there is one that it fits into. */
+/*
+ * The receive WQE for this packet, if there is one that it fits into. One that is too short
+ * waits for another packet, in the queue: from there other QPs of an SRQ can take it, or else
+ * a peer could move all of it into QPs where nothing completes.
+ */
 static bool have_rwqe(struct roe_qp *qp, u32 len)
 {
 	struct roe_resp *resp = &qp->resp;
 
+	/* one is left by a datagram that was lost to a page that was not there */
 	if (!resp->rwqe_valid)
-		resp->rwqe_valid = roe_wqe_next_recv(qp, &resp->rwqe);
-	/* one that is malformed is reported, one too short waits for another packet */
+		resp->rwqe_valid = roe_wqe_next_recv(qp, &resp->rwqe, ROE_GRH_LEN + len);
 	return resp->rwqe_valid && (resp->rwqe.status != IB_WC_SUCCESS ||
 				    resp->rwqe.length >= ROE_GRH_LEN + len);
 }

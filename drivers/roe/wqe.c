@@ -396,12 +396,13 @@ ROE_EXPORT_FOR_TEST(roe_wqe_from_wr);
  * roe_wqe_next_recv() - take the next receive WQE, from the RQ or the SRQ
  * @qp: qp->lock held
  * @rwqe: takes the copy; status tells whether it can be used
+ * @least: bytes it must have room for; a shorter one stays where it is
  *
- * Return: false if none is posted.
+ * Return: false if none is posted, or @rwqe is too short.
  */
-bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe)
+bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe, u32 least)
 {
-	return qp->srq ? roe_srq_take(qp->srq, rwqe) : roe_rq_take(&qp->rq, rwqe);
+	return qp->srq ? roe_srq_take(qp->srq, rwqe, least) : roe_rq_take(&qp->rq, rwqe, least);
 }
 
 ROE_EXPORT_FOR_TEST(roe_wqe_next_recv);
