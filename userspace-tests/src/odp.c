@@ -1231,15 +1231,18 @@ int main(int argc, char **argv)
 	test_readonly();
 	test_window();
 	test_churn();
-	test_prefetch();
 	test_tagged();
 	test_implicit();
 	test_huge();
 	test_secret();
 	test_userfault();
-	test_orphans();
-	test_deregistered();
-	test_advice_ends();
+	/* of the first device alone: the same, however many there are */
+	if (!rt_args.dev[1]) {
+		test_prefetch();
+		test_orphans();
+		test_deregistered();
+		test_advice_ends();
+	}
 	test_stalled();
 	test_uc();
 	test_ud();

@@ -129,8 +129,8 @@ gid1=$(wait_gid roe1 10.0.0.2)
 huge_pages 8
 echo 1 > /proc/sys/vm/unprivileged_userfaultfd 2>/dev/null
 check "a file system to be frozen" freezer
-run_tap "two devices" 400 odp -d roe0 -D roe1
-run_tap "one device, directly" 400 odp -d roe0
+run_tap "two devices" 400 odp -d roe0 -D roe1 -t 3
+run_tap "one device, directly" 400 odp -d roe0 -t 3
 check "a process that is killed in the middle" dies
 check "one that has advised gigabytes" abandons
 check "the tools show what came and went" shows
