@@ -125,7 +125,8 @@ agree()
 	for i in {1..10}; do
 		mapfile -t was < <(books)
 		stream "$@" || return
-		until [ "${last:-}" = "${now:=$(books)}" ]; do
+		now='' last=
+		until [ "$last" = "${now:=$(books)}" ]; do
 			last=$now now=
 			nap
 		done
