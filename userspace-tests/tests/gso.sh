@@ -82,13 +82,13 @@ skbs()	# [NETNS]
 density()
 {
 	local -x RT_BULK=1
-	local dev=$1 ns=$2 p s last
+	local dev=$1 ns=$2 p s last='' now=
 	shift 2
 	p=$(counter "$dev" rx_pkts $ns) s=$(skbs $ns)
 	"$@" || return
 	# the last ones may have been counted as skbs only so far
-	until [ "${last:-}" = "$(counter "$dev" rx_pkts $ns) $(skbs $ns)" ]; do
-		last="$(counter "$dev" rx_pkts $ns) $(skbs $ns)"
+	until [ "$last" = "${now:=$(counter "$dev" rx_pkts $ns) $(skbs $ns)}" ]; do
+		last=$now now=
 		nap
 	done
 	p=$((${last% *} - p)) s=$((${last#* } - s))
@@ -109,11 +109,11 @@ singles()	# COMMAND... - every packet is an skb of its own
 # bytes and packets that roe0 has sent and roe1 has received, and those of the way back
 books()
 {
-	local c
-	for c in "roe0 tx_bytes ra" "roe0 tx_pkts ra" "roe1 rx_bytes" "roe1 rx_pkts" \
-		 "roe1 tx_bytes" "roe1 tx_pkts" "roe0 rx_bytes ra" "roe0 rx_pkts ra"; do
-		# shellcheck disable=SC2086
-		counter $c
+	local a b c
+	a=$($in_ra rdma statistic show link roe0/1) && b=$(rdma statistic show link roe1/1) || return
+	for c in "tx_bytes $a" "tx_pkts $a" "rx_bytes $b" "rx_pkts $b" \
+		 "tx_bytes $b" "tx_pkts $b" "rx_bytes $a" "rx_pkts $a"; do
+		[[ ${c#* } =~ " ${c%% *} "([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
 	done
 }
 
@@ -156,16 +156,22 @@ b6=$(wait_gid roe1 fd00:a::2)
 check "trains cross a veth whole" trains stream
 check "trains over IPv6" trains stream "$a6" "$b6"
 check "trains: both ends count the same bytes" agree
-check "trains: both ends count the same bytes, IPv6" agree "$a6" "$b6"
+# On the debug kernel "trains over IPv6" sends the same packets.
+if [ $SLOW = 1 ]; then
+	check "trains: both ends count the same bytes, IPv6" agree "$a6" "$b6"
+fi
 $in_ra ethtool -K va tx-udp-segmentation off
 check "a device that cuts trains up" singles stream
 check "a device that cuts trains up, IPv6" singles stream "$a6" "$b6"
 $in_ra ethtool -K va tx-udp-segmentation on
 gso_switch N
 check "switched off" singles stream
-check "switched off, IPv6" singles stream "$a6" "$b6"
 check "switched off: both ends count the same bytes" agree
-check "switched off: both ends count the same bytes, IPv6" agree "$a6" "$b6"
+# On the debug kernel IPv6 is sent like this for the lists below.
+if [ $SLOW = 1 ]; then
+	check "switched off, IPv6" singles stream "$a6" "$b6"
+	check "switched off: both ends count the same bytes, IPv6" agree "$a6" "$b6"
+fi
 # Now the receiver's GRO: veth polls only for a sender without any TSO.
 $in_ra ethtool -K va tso off
 ethtool -K vb gro on
@@ -290,10 +296,10 @@ nft flush chain inet t in
 nft add rule inet t in udp dport 4791 drop
 before=$(counter roe1 rx_pkts)
 port=$((port + 1))
-RT_TIMEOUT=4 timeout 10 rc_stream -d roe1 -g "$b4" $port 5 > /dev/null 2>&1 &
+RT_TIMEOUT=1 timeout 10 rc_stream -d roe1 -g "$b4" $port 5 > /dev/null 2>&1 &
 server=$!
 wait_for 10 listening $port
-RT_TIMEOUT=4 $in_ra timeout 10 rc_stream -d roe0 -g "$a4" $port 5 10.0.0.2 > /dev/null 2>&1
+RT_TIMEOUT=1 $in_ra timeout 10 rc_stream -d roe0 -g "$a4" $port 5 10.0.0.2 > /dev/null 2>&1
 kill $server 2>/dev/null
 wait $server 2>/dev/null
 check "a firewall that drops port 4791 stops RoCE" [ "$(counter roe1 rx_pkts)" = "$before" ]
@@ -308,7 +314,9 @@ modprobe rdma_rxe && rdma link add rxe1 type rxe netdev vb
 links+=(rxe1)
 if b4=$(wait_gid rxe1 10.0.0.2) && b6=$(wait_gid rxe1 fd00:a::2); then
 	peer=rxe1
-	for sw in Y N; do
+	# On the debug kernel trains only: they are cut up on arrival, so it is given the same.
+	[ $SLOW = 1 ] && switch="Y N" || switch=Y
+	for sw in $switch; do
 		gso_switch $sw
 		check "gso=$sw: to and from rdma_rxe" stream
 		check "gso=$sw: to and from rdma_rxe, its requests" stream_back
