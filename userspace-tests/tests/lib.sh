@@ -154,19 +154,18 @@ module_of()
 
 load_roe()
 {
-	local m
+	local depends
 
-	for m in ib_core ib_uverbs rdma_ucm ib_umad; do
-		modprobe $m 2>/dev/null
-	done
+	# each by itself, whatever becomes of the others
+	modprobe -aq ib_core ib_uverbs rdma_ucm ib_umad 2>/dev/null
 	if [ "$ROE_TYPE" != roe ] || [ -z "${ROE_KO:-}" ]; then
 		modprobe "$(module_of "$ROE_TYPE")"
 		return
 	fi
 	grep -q '^roe ' /proc/modules && return 0
-	for m in $(modinfo -F depends "$ROE_KO" | tr ',' ' '); do
-		modprobe "$m" || return
-	done
+	depends=$(modinfo -F depends "$ROE_KO")
+	# shellcheck disable=SC2086 # several modules
+	[ -z "$depends" ] || modprobe -a ${depends//,/ } || return
 	# shellcheck disable=SC2086 # several parameters
 	insmod "$ROE_KO" ${ROE_PARAMS:-}
 }
@@ -212,15 +211,22 @@ veth()
 	netdevs+=("$1" "$2")
 	no_dad "$1"
 	no_dad "$2"
-	ip link set "$1" mtu 9000 up
-	ip link set "$2" mtu 9000 up
+	ip -batch - <<-I
+		link set $1 mtu 9000 up
+		link set $2 mtu 9000 up
+	I
 }
 
 # no_dad NETDEV [NETNS] - IPv6 addresses are usable at once
 no_dad()
 {
-	${2:+ip netns exec "$2"} sh -c "echo 0 > /proc/sys/net/ipv6/conf/$1/accept_dad" \
-		2>/dev/null || :
+	local file=/proc/sys/net/ipv6/conf/$1/accept_dad
+
+	if [ -n "${2:-}" ]; then
+		ip netns exec "$2" sh -c "echo 0 > $file"
+	else
+		echo 0 > "$file"
+	fi 2>/dev/null || :
 }
 
 # netns_add NAME
@@ -242,10 +248,13 @@ topo_veth()
 		echo 1 > /proc/sys/net/ipv4/conf/$dev/accept_local
 		echo 0 > /proc/sys/net/ipv4/conf/$dev/rp_filter
 	done
-	ip addr add 10.0.0.1/24 dev va
-	ip addr add 10.0.0.2/24 dev vb
-	ip addr add fd00:a::1/64 dev va nodad
-	ip addr add fd00:b::1/64 dev vb nodad
+	# -force: one that fails does not stop the others
+	ip -force -batch - <<-I
+		addr add 10.0.0.1/24 dev va
+		addr add 10.0.0.2/24 dev vb
+		addr add fd00:a::1/64 dev va nodad
+		addr add fd00:b::1/64 dev vb nodad
+	I
 	link_add roe0 va && link_add roe1 vb || return
 	wait_gid roe0 10.0.0.1 >/dev/null && wait_gid roe1 10.0.0.2 >/dev/null &&
 		wait_for 20 neighbour '' va 10.0.0.2 && wait_for 20 neighbour '' vb 10.0.0.1
@@ -399,9 +408,11 @@ set_huge_pages()
 }
 
 # huge_pages N - so many pages of 2 MiB. The tests before have left the memory in pieces,
-# and some of it to workers that give it back.
+# and some of it to workers that give it back. The caches are dropped only if it takes that:
+# then all programs are read again.
 huge_pages()
 {
+	set_huge_pages "$1" 2>/dev/null && return
 	echo 3 > /proc/sys/vm/drop_caches
 	wait_for 20 set_huge_pages "$1" || echo "# of $1 huge pages there are $(cat /proc/sys/vm/nr_hugepages)"
 }
