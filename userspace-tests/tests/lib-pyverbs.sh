@@ -25,15 +25,7 @@ test_dmabuf_.* Allocating dmabuf is not supported by /dev/dri/renderD128
 test_dmabuf_.* Device /dev/dri/renderD128 is not present
 test_odp_.*prefetch_.* Advise MR with flags \([0-9]\) and advice \([0-9]\) is not supported'
 
-# The names of all tests but those of modules for other hardware's own interfaces, some of
-# which crash where that is missing.
-list_tests()
-{
-	python3 run_tests.py --list-tests 2>/dev/null | grep '^tests\.\|^test' |
-		grep -Ev '^(tests\.)?test_(mlx[45]|efa|hns|irdma|mana|cuda)'
-}
-
-# get_suite NETDEV
+# get_suite NETDEV N
 get_suite()
 {
 	mkdir "$TMP/py" || return
@@ -41,6 +33,9 @@ get_suite()
 		cp -r /usr/share/doc/python3-pyverbs/tests "$TMP/py/" || return
 	find "$TMP/py" -name '*.gz' -exec gunzip -f {} +
 	cd "$TMP/py/tests" || return
+	# Modules for other hardware's own interfaces, some of which crash where that is missing;
+	# no other imports them.
+	rm -f test_{mlx4,mlx5,efa,hns,irdma,mana,cuda}*.py
 	# The RDMA-CM tests look for the netdev at the PCI device, which a veth has not.
 	if [ ! -e "/sys/class/infiniband/roe0/device/net/$1" ]; then
 		mkdir -p "$TMP/net/roe0/$1"
@@ -51,7 +46,12 @@ get_suite()
 	sed -i 's/return ConnParam(qp_num=qp_num)$/return ConnParam(qp_num=qp_num, rnr_retry=7)/' \
 		base_rdmacm.py
 	grep -q 'rnr_retry=7' base_rdmacm.py || return
-	list_tests > "$TMP/list" && [ -s "$TMP/list" ]
+	# On the debug kernel a message is sent 10 times, not 100, but where several runs look for
+	# what happens now and then.
+	if [ $SLOW != 1 ] && [ "$2" = 1 ]; then
+		grep -q 'self\.iters = 100$' test_*.py || return
+		sed -i 's/self\.iters = 100$/self.iters = 10/' test_*.py
+	fi
 }
 
 # run_tests ARGUMENT... - the suite's own runner. From Python 3.13 on without the
@@ -75,7 +75,7 @@ runpy.run_path('$PWD/run_tests.py', run_name='__main__')")
 skipped()
 {
 	local reason=${2:1:-1}
-	if grep -Eqx "$EXPLAINED" <<< "$1 $reason"; then
+	if [[ "$1 $reason" =~ ^(${EXPLAINED//$'\n'/|})$ ]]; then
 		tap_skip "$prefix$1" "$reason"
 	else
 		tap_not_ok "$prefix$1: a skip that is not explained: $reason"
@@ -107,12 +107,11 @@ suite()
 {
 	local base=$tap_n rc want
 
-	# shellcheck disable=SC2046
-	run_tests --dev roe0 --gid "$1" -v $(cat "$TMP/list") > "$TMP/py.stdout" 2> "$TMP/py.out"
+	run_tests --dev roe0 --gid "$1" -v > "$TMP/py.stdout" 2> "$TMP/py.out"
 	rc=$?
 	read_results
 	want=$(sed -n 's/^Ran \([0-9]*\) test.*/\1/p' "$TMP/py.out")
-	[ $rc != 0 ] || [ "$want" != "$((tap_n - base))" ] || return 0
+	[ $rc != 0 ] || [ "${want:-0}" = 0 ] || [ "$want" != "$((tap_n - base))" ] || return 0
 	tap_not_ok "${prefix}the suite ends well (exit code $rc, ran ${want:-?}, seen $((tap_n - base)))"
 	grep -v ' \.\.\. ' "$TMP/py.out" | tail -n 60 | tap_diag
 }
@@ -134,7 +133,7 @@ pyverbs()
 	gid=$(wait_gid roe0 "$2")
 	# some tests want pages of 2 MiB
 	huge_pages 32
-	check "the suite is installed" get_suite "$1" || return
+	check "the suite is installed" get_suite "$1" "$3" || return
 	for ((i = 1; i <= $3; i++)); do
 		[ "$3" = 1 ] || prefix="run $i: "
 		suite "$gid"
