@@ -109,6 +109,13 @@ uint64_t rt_now_ms(void)
 	return ts.tv_sec * 1000ull + ts.tv_nsec / 1000000;
 }
 
+bool rt_slow(void)
+{
+	const char *slow = getenv("SLOW");
+
+	return slow && atoi(slow) > 1;
+}
+
 /* splitmix64 */
 uint64_t rt_rand(uint64_t *state)
 {

@@ -7,7 +7,7 @@
  * cannot go on (no device, no memory) ends the process with exit code 2; a
  * failed check is a "not ok" line and exit code 1 in the end.
  *
- * Environment: RT_TIMEOUT (seconds), RT_EVENT_MS; of each connection RT_SL,
+ * Environment: RT_TIMEOUT (seconds), RT_EVENT_MS, SLOW; of each connection RT_SL,
  * RT_TCLASS, RT_FLOW (flow label) and RT_ACK_TIMEOUT (as in struct ibv_qp_attr).
  */
 #ifndef RT_H
@@ -156,6 +156,8 @@ void rt_die(const char *fmt, ...)
 	__attribute__((format(printf, 1, 2), noreturn));
 int rt_done(void);
 
+/* A kernel with all its checks: SLOW in the environment is above 1. */
+bool rt_slow(void);
 uint64_t rt_now_ms(void);
 uint64_t rt_rand(uint64_t *state);
 
