@@ -318,11 +318,12 @@ gid_index()
 	return 1
 }
 
-# nap - 0.1 s, without a program: a read from a pipe that nobody writes to
+# nap [SECONDS] - 0.1 s, without a program: a read from a pipe that nobody writes to
 exec {nap_fd}<> <(:)
+# shellcheck disable=SC2120 # for who sources this
 nap()
 {
-	read -r -t 0.1 -u $nap_fd || return 0
+	read -r -t "${1:-0.1}" -u $nap_fd || return 0
 }
 
 # wait_gid DEV ADDRESS [NETDEV] - the same, waiting for it for up to 20 s: the
