@@ -9,7 +9,7 @@
 #include <linux/vmalloc.h>
 #include "sim.h"
 
-#define RUNS	200
+#define RUNS	100
 #define SIG	IB_SEND_SIGNALED
 
 static int setup(struct kunit *test)
