@@ -331,10 +331,12 @@ static void handle_other(struct roe_dev *dev, struct net_device *ndev, unsigned 
 	switch (event) {
 	case NETDEV_UP:
 	case NETDEV_CHANGEMTU:
-		if (netdev_master_upper_dev_get(dev->ndev) == ndev)
+		if (netdev_has_upper_dev(dev->ndev, ndev))
 			roe_mcast_refresh(dev);
 		break;
 	case NETDEV_CHANGEUPPER:
+		if (netdev_has_upper_dev(dev->ndev, ndev))
+			roe_mcast_refresh(dev);
 		roe_gid_refresh(dev, change->upper_dev);
 		break;
 	}

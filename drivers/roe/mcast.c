@@ -70,13 +70,14 @@ static struct member *find_member(struct group *g, const struct roe_qp *qp)
 
 /* --- membership --- */
 
-/* A port of a bond or bridge has no IP of its own. RTNL. */
+/* A port of a bond or bridge has no IP of its own, nor has a bond that is a port. RTNL. */
 static struct net_device *ip_netdev(const struct roe_dev *dev)
 {
-	struct net_device *ndev = dev->ndev;
-	struct net_device *master = netdev_master_upper_dev_get(ndev);
+	struct net_device *ndev = dev->ndev, *master;
 
-	return master && !netif_is_l3_master(master) ? master : ndev;
+	while ((master = netdev_master_upper_dev_get(ndev)) && !netif_is_l3_master(master))
+		ndev = master;
+	return ndev;
 }
 
 static int join_v4(struct group *g, struct net_device *ndev)

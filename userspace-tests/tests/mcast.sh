@@ -262,4 +262,25 @@ check "a bridge in a VRF" heard br9 10.9.0.1 10.9.0.2 239.1.1.9
 vlan rc br9 5 && vlan rd xb 5
 above br9.5 10.5.0.1 10.5.0.2 xb.5
 check "a VLAN over a bridge" heard br9.5 10.5.0.1 10.5.0.2 239.1.1.5
+# A port of a bond that is a port of a bridge: the bridge has the IP, and is the member, before
+# the bond is its port and after.
+stacked()
+{
+	local x
+
+	ip -n rc link set ya down nomaster && ip -n rc link add bond3 type bond mode active-backup &&
+		ip -n rc link set ya master bond3 && ip -n rc link add br3 type bridge || return
+	no_dad br3 rc
+	ip -n rc addr add 10.3.0.1/24 dev bond3 && ip -n rd addr add 10.3.0.2/24 dev yb || return
+	ip -n rc link set ya up && ip -n rc link set bond3 up && ip -n rc link set br3 up || return
+	listen roe3 10.3.0.1 239.1.1.3 20 && x=$bg && joined rc bond3 239.1.1.3 || return
+	ip -n rc addr flush dev bond3 && ip -n rc link set bond3 master br3 &&
+		ip -n rc addr add 10.3.0.1/24 dev br3 && wait_for 20 joined rc br3 239.1.1.3 || return
+	ns_gid rc roe3 10.3.0.1 br3 && tell roe5 10.3.0.2 239.1.1.3 20 && wait "$x" && return
+	cat "$TMP/rx.roe3"
+	return 1
+}
+
+modprobe -q bonding
+check "a bond in a bridge" stacked
 tap_done
