@@ -2,6 +2,7 @@
 /*
  * The way of a QP's packets: one cached route per QP and CPU.
  */
+#include <linux/if_vlan.h>
 #include <linux/in.h>
 #include <linux/inetdevice.h>
 #include <linux/ipv6.h>
@@ -39,6 +40,23 @@ bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid)
 	return ok;
 }
 
+/*
+ * The RDMA-CM's service level is what the VLAN makes of the priority that the type of service
+ * has: as a priority it would be mapped once more. RoCE has three bits; what is above them is
+ * no level, but says what a completion was of (user_sl()).
+ */
+static u32 priority(struct net_device *ndev, u8 tclass, u8 sl)
+{
+	u32 prio = rt_tos2priority(tclass);
+
+	if (tclass & ~INET_ECN_MASK || sl > VLAN_PRIO_MASK >> VLAN_PRIO_SHIFT)
+		return prio;
+	if (ndev && is_vlan_dev(ndev) &&
+	    vlan_dev_get_egress_qos_mask(ndev, prio) >> VLAN_PRIO_SHIFT == sl)
+		return prio;
+	return sl;
+}
+
 /**
  * roe_av_set() - an address vector as the attributes say
  * @av: address vector; its source port is left to the caller, and the ECN bits of its tclass
@@ -51,7 +69,7 @@ bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid)
 void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 {
 	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
-	const struct net_device *ndev;
+	struct net_device *ndev;
 
 	memcpy(&av->saddr, &grh->sgid_attr->gid, sizeof(av->saddr));
 	memcpy(&av->daddr, &grh->dgid, sizeof(av->daddr));
@@ -68,10 +86,9 @@ void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 	/* one that is being moved has the number of neither here nor there for a while */
 	if (ndev && dev_get_by_index_rcu(dev_net(ndev), av->oif) != ndev)
 		av->oif = 0;
-	rcu_read_unlock();
 	av->sl = rdma_ah_get_sl(attr);
-	av->priority = grh->traffic_class & ~INET_ECN_MASK ?
-		       rt_tos2priority(grh->traffic_class) : av->sl;
+	av->priority = priority(ndev, av->tclass, av->sl);
+	rcu_read_unlock();
 }
 
 ROE_EXPORT_FOR_TEST(roe_av_set);

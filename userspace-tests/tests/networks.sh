@@ -189,6 +189,21 @@ export RT_SL=5
 check "VLAN: priority from the service level" captured "vlan 7 and udp port 4791" "vlan 7, p 5" \
 	stream roe0 10.7.0.1 roe1 10.7.0.2 5
 unset RT_SL
+
+# The RDMA-CM has mapped its type of service, none, and gives the result as a service level.
+by_cm()
+{
+	local in_a="ip netns exec ra" in_b="ip netns exec rb"
+
+	cm "rping -s -a 10.7.0.1 -p @P -C 10 -V" "rping -c -a 10.7.0.1 -I 10.7.0.2 -p @P -C 10 -V"
+}
+
+ip -n ra link set va.7 type vlan egress-qos-map 0:3 3:1
+ip -n rb link set vb.7 type vlan egress-qos-map 0:3 3:1
+check "VLAN: priority from the service level of the RDMA-CM" \
+	captured "vlan 7 and udp port 4791 and udp[8] < 0x20" "vlan 7, p 3" by_cm
+ip -n ra link set va.7 type vlan egress-qos-map 0:0 3:0
+ip -n rb link set vb.7 type vlan egress-qos-map 0:0 3:0
 check "untagged traffic next to it" stream roe0 10.0.0.1 roe1 10.0.0.2
 # A VLAN has the MAC address of the netdev below, and so the same link-local address: two
 # GIDs of one device differ by netdev only. What comes in says by which.
