@@ -7,21 +7,28 @@ KERNEL ?= 6.12
 VERSION := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
 LIB := . scripts/lib.sh
 
-# What built the kernel, if it is here, builds the module: LTO and CFI are clang's, and the
-# default gcc may be older than the kernel's. Who says CC=, LLVM= or CROSS_COMPILE= knows better.
-# (kbuild does not take CC from the environment.)
+# What built the kernel builds the module: the default gcc or clang, if that one is not here,
+# may be older. A kernel of clang's needs clang, for its flags, LTO and CFI. Who says CC=, LLVM=
+# or CROSS_COMPILE= knows better. (kbuild does not take CC from the environment.)
 kconf = $(shell sed -n 's/^CONFIG_$(1)="\{0,1\}\([^" ]*\).*/\1/p' \
 	$(KDIR)/include/config/auto.conf 2>/dev/null)
 tools =
 compiler =
+programs =
 ifeq ($(filter command,$(origin CC))$(origin LLVM)$(origin CROSS_COMPILE),undefinedundefined)
 kernel-gcc = $(call kconf,CC_VERSION_TEXT)
 found-gcc = $(if $(shell command -v $(kernel-gcc) 2>/dev/null),CC=$(kernel-gcc))
-tools = $(if $(call kconf,CC_IS_CLANG),LLVM=1,$(found-gcc))
-compiler = $(if $(filter LLVM=1,$(tools)),clang lld llvm,$(or $(patsubst CC=%,%,$(tools)),gcc))
+clang-version = -$(shell echo $$(($(call kconf,CLANG_VERSION) / 10000)))
+llvm = $(if $(shell command -v clang$(clang-version) 2>/dev/null),$(clang-version),1)
+tools = $(if $(call kconf,CC_IS_CLANG),LLVM=$(llvm),$(found-gcc))
+suffix = $(patsubst LLVM=%,%,$(filter LLVM=-%,$(tools)))
+compiler = $(if $(filter LLVM=%,$(tools)),$(addsuffix $(suffix),clang lld llvm), \
+	$(or $(patsubst CC=%,%,$(tools)),gcc))
+programs = $(if $(filter LLVM=%,$(tools)),$(addsuffix $(suffix),clang ld.lld llvm-nm),$(compiler))
 endif
 
 modules: | build-needs
+	$(if $(word 2,$(CURDIR)),$(error roe: the makefiles of the kernel take no path with a space))
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(tools) modules
 
 # $(call lib,COMMAND,WHAT) - runs a function that installs WHAT; the tree of DKMS has none
@@ -36,8 +43,10 @@ build-needs:
 		*) echo "roe: no kernel headers in $(KDIR)" >&2; exit 1 ;; \
 		esac; \
 	fi
-	@$(if $(compiler),command -v $(firstword $(compiler)) >/dev/null || \
-		{ $(call lib,need $(compiler),$(compiler)); })
+	@for p in $(programs); do \
+		command -v $$p >/dev/null && continue; \
+		$(call lib,need $(compiler),$(compiler)); \
+	done
 
 install: modules
 	@scripts/install module $(KDIR)
@@ -81,7 +90,7 @@ lint:
 	@scripts/lint $(PART)
 
 clean:
-	@if [ -e $(KDIR)/Makefile ]; then $(MAKE) -s -C $(KDIR) M=$(CURDIR) clean; fi
+	@if [ -e $(KDIR)/Makefile ] && [ -z "$(word 2,$(CURDIR))" ]; then $(MAKE) -s -C $(KDIR) M=$(CURDIR) clean; fi
 	@if [ -e userspace-tests/Makefile ]; then $(MAKE) -s -C userspace-tests clean; fi
 
 clean-all: clean
