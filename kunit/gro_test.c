@@ -83,6 +83,8 @@ static struct sk_buff *datagram(struct kunit *test, const struct member *like,
 			.frag_off = htons((like->df ? IP_DF : 0) ^ (m ? m->frag_off : 0)),
 		};
 	}
+	skb->dev = kunit_kzalloc(test, sizeof(*skb->dev), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, skb->dev);
 	NAPI_GRO_CB(skb)->data_offset = VLAN_HLEN + ip_len + sizeof(struct udphdr);
 	NAPI_GRO_CB(skb)->flush = 0;
 	NAPI_GRO_CB(skb)->same_flow = 1;
@@ -127,6 +129,73 @@ static void gro_join(struct kunit *test)
 		kfree_skb(skb);
 }
 
+/* What a NIC's timer has wait does not while somebody waits for it. */
+struct hurry {
+	const char	*name;
+	u8		opcode;
+	bool		ackreq;
+	bool		timer;
+	bool		now;
+};
+
+static const struct hurry hurries[] = {
+	{ "an ACK", ROE_OP_ACK, false, true, true },
+	{ "a message", ROE_OP_SEND_ONLY, false, true, true },
+	{ "the end of one", ROE_OP_WRITE_LAST, false, true, true },
+	{ "the end of a READ", ROE_OP_READ_RESP_LAST, false, true, true },
+	{ "the middle", ROE_OP_WRITE_MIDDLE, false, true, false },
+	{ "the middle of a READ", ROE_OP_READ_RESP_MIDDLE, false, true, false },
+	{ "the middle, an ACK is due", ROE_OP_WRITE_MIDDLE, true, true, true },
+	{ "no opcode", 0x1f, false, true, true },
+	{ "an ACK, no timer", ROE_OP_ACK, false, false, false },
+	{ "the middle, no timer", ROE_OP_WRITE_MIDDLE, true, false, false },
+};
+
+static void hurry_desc(const struct hurry *h, char *desc)
+{
+	strscpy(desc, h->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(hurry, hurries, hurry_desc);
+
+static struct sk_buff *arriving(struct kunit *test, const struct hurry *h)
+{
+	struct sk_buff *skb = datagram(test, &members[0], &members[0]);
+	struct roe_bth *bth = (void *)(skb->data + skb_gro_offset(skb));
+
+	bth->opcode = h->opcode;
+	bth->apsn = cpu_to_be32(h->ackreq ? ROE_BTH_ACKREQ : 0);
+	skb->dev->gro_flush_timeout = h->timer ? 20 * NSEC_PER_USEC : 0;
+	return skb;
+}
+
+static void gro_hurry(struct kunit *test)
+{
+	const struct hurry *h = test->param_value;
+	struct sock *sk = fake_sock(test, false);
+	struct sk_buff *p, *skb = arriving(test, h);
+	LIST_HEAD(held);
+
+	/* the address is nobody's, which only matters to what would have to wait */
+	sock_net_set(sk, &init_net);
+	rcu_read_lock();
+	KUNIT_EXPECT_NULL(test, roe_gro_receive(sk, &held, skb));
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, !!NAPI_GRO_CB(skb)->flush, h->timer);
+	kfree_skb(skb);
+
+	p = datagram(test, &members[0], NULL);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, put_skb, p), 0);
+	NAPI_GRO_CB(p)->count = 2;
+	list_add(&p->list, &held);
+	skb = arriving(test, h);
+	KUNIT_EXPECT_PTR_EQ(test, roe_gro_receive(sk, &held, skb), h->now ? p : NULL);
+	KUNIT_EXPECT_EQ(test, (int)NAPI_GRO_CB(p)->count, 3);
+	skb_list_del_init(p);
+	if (skb_shinfo(p)->frag_list != skb)
+		kfree_skb(skb);
+}
+
 /* The sum that the NIC gave for the first packet is not that of a list. */
 static void gro_checksum(struct kunit *test)
 {
@@ -163,6 +232,7 @@ static void gro_fixed_id(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(gro_join, member_gen_params),
+	KUNIT_CASE_PARAM(gro_hurry, hurry_gen_params),
 	KUNIT_CASE(gro_checksum),
 	KUNIT_CASE(gro_fixed_id),
 	{}

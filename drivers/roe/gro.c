@@ -8,11 +8,17 @@
  * list here, each with its headers as they came: the ICRC covers them. segment.c reads
  * such a list packet by packet, and so does the stack, should it go on elsewhere.
  *
+ * Where a NIC has a gro_flush_timeout (r8169 by itself, others for who tunes them), GRO holds
+ * what it has beyond the end of the poll, until that has passed. There nothing waits for
+ * another packet that may be the last for now: as with TCP's PSH.
+ *
  * Softirq, under RCU: GRO calls us for UDP to a local port of our sockets.
  */
 #include <linux/skbuff.h>
 #include <net/gro.h>
 #include <net/ipv6.h>
+#include <roe/opcode.h>
+#include <roe/wire.h>
 #include "frame.h"
 #include "net.h"
 
@@ -134,6 +140,24 @@ static void join(const struct sock *sk, struct sk_buff *p, struct sk_buff *skb)
 	NAPI_GRO_CB(skb)->same_flow = 1;
 }
 
+/* A message that goes on, and no answer is asked for. */
+static bool goes_on(const struct roe_bth *bth)
+{
+	u32 flags = roe_opcode(bth->opcode)->flags;
+
+	return flags & (ROE_F_START | ROE_F_MIDDLE) && !(flags & ROE_F_END) &&
+	       !(bth->apsn & cpu_to_be32(ROE_BTH_ACKREQ));
+}
+
+/* May nothing more come for now? Then all headers are at skb->data, or it is none of ours. */
+static bool is_last(struct sk_buff *skb)
+{
+	unsigned int off = skb_gro_offset(skb);
+
+	return !pskb_may_pull(skb, off + sizeof(struct roe_bth)) ||
+	       !goes_on((const void *)(skb->data + off));
+}
+
 /**
  * roe_gro_receive() - udp_tunnel_sock_cfg.gro_receive
  * @sk: our socket
@@ -145,14 +169,17 @@ static void join(const struct sock *sk, struct sk_buff *p, struct sk_buff *skb)
 struct sk_buff *roe_gro_receive(struct sock *sk, struct list_head *head, struct sk_buff *skb)
 {
 	struct sk_buff *p = find(head);
+	bool timer = READ_ONCE(skb->dev->gro_flush_timeout);
+	bool last = timer && is_last(skb);
 
-	if (!p)
-		return NULL;
-	if (!may_join(sk, p, skb) || !pskb_may_pull(skb, skb_gro_offset(skb)) ||
-	    !same_way(sk, p, skb))
-		return p;
-	join(sk, p, skb);
-	return NULL;
+	if (p && may_join(sk, p, skb) && pskb_may_pull(skb, skb_gro_offset(skb)) &&
+	    same_way(sk, p, skb)) {
+		join(sk, p, skb);
+		return last ? p : NULL;
+	}
+	if (last || (timer && !to_us(sk, skb, skb)))
+		NAPI_GRO_CB(skb)->flush = 1;
+	return p;
 }
 
 ROE_EXPORT_FOR_TEST(roe_gro_receive);
