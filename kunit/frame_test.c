@@ -525,6 +525,20 @@ static void segs_linear_list(struct kunit *test)
 	expect_packets(test, &paged, txb, skb);
 }
 
+/* A program of tc's has pulled more than the first packet: the next members are cut or gone. */
+static void segs_pulled_list(struct kunit *test)
+{
+	struct roe_txb *txb = fill_txb(test, &even);
+	u32 packet = roe_tx_bytes(txb->pkt), n;
+
+	for (n = 1; n < 3 * packet; n += packet - 100) {
+		struct sk_buff *skb = build_list(test, &even, txb);
+
+		KUNIT_ASSERT_TRUE(test, pskb_may_pull(skb, skb_pagelen(skb) + n));
+		expect_packets(test, &even, txb, skb);
+	}
+}
+
 /* All IDs equal, as some adapters send them: one question, then it is known. */
 static void segs_fixed_id(struct kunit *test)
 {
@@ -652,6 +666,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(segs_any_layout, train_gen_params),
 	KUNIT_CASE_PARAM(segs_list, train_gen_params),
 	KUNIT_CASE(segs_linear_list),
+	KUNIT_CASE(segs_pulled_list),
 	KUNIT_CASE(segs_fixed_id),
 	KUNIT_CASE(segs_no_fixed_id),
 	KUNIT_CASE(segs_hostile),

@@ -154,8 +154,13 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 	segs->n = 0;
 	segs->len = 0;
 	segs->fixed_id = false;
-	/* one that was made linear (by generic XDP) is a train, if its packets are of one length */
-	segs->list = skb_is_gso(skb) && (si->gso_type & SKB_GSO_FRAGLIST) && si->frag_list;
+	/*
+	 * Where the first packet does not end with the skb's own data somebody has pulled more
+	 * (generic XDP, BPF): the members are none any more. It is a train, if its packets are of
+	 * one length.
+	 */
+	segs->list = skb_is_gso(skb) && (si->gso_type & SKB_GSO_FRAGLIST) && si->frag_list &&
+		     skb_pagelen(skb) == off + sizeof(*udp) + si->gso_size;
 	segs->head.v6 = skb->protocol == htons(ETH_P_IPV6);
 	if (skb->len < off + sizeof(*udp) + ROE_PKT_MIN ||
 	    !read_ip(&segs->head, skb_network_header(skb)))
