@@ -747,6 +747,35 @@ static void error_rnr_patience(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->resp.rnr_look, 0);
 }
 
+/*
+ * One message arrives, and for the second the receive comes late, again and again: no NIC has
+ * cut up a train.
+ */
+static void error_rnr_no_cut(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	const char *wrong;
+	unsigned int i;
+
+	qp->path.alone = false;
+	sim->side[1].qp->attr.min_rnr_timer = 0;
+	sim->slot = 64;
+	for (i = 0; i < 2 * ROE_CUT_GAPS; i++) {
+		sim_recv(sim, 1, 10);
+		sim->side[1].late = 1;
+		sim_recv(sim, 1, 10);
+		/* that one is posted when time passes */
+		sim->side[1].late--;
+		sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+		sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+		KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	}
+	KUNIT_EXPECT_FALSE(test, qp->path.alone);
+	wrong = sim_check(sim);
+	KUNIT_EXPECT_NULL_MSG(test, wrong, "%s", wrong);
+}
+
 /* It does not wait for ever, nor again for what it has sent an RNR NAK for. */
 static void error_rnr_impatience(struct kunit *test)
 {
@@ -2897,6 +2926,7 @@ static void sim_gap_forgotten(struct kunit *test)
 static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr),
 	KUNIT_CASE(error_rnr_patience),
+	KUNIT_CASE(error_rnr_no_cut),
 	KUNIT_CASE(error_rnr_impatience),
 	KUNIT_CASE(error_rnr_doorbell),
 	KUNIT_CASE(error_rnr_short_timeout),

@@ -25,7 +25,13 @@ static const u16 credits[ROE_AETH_NO_CREDITS] = {
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 };
 
-static bool takes_receive(const struct roe_swqe *wqe)
+/**
+ * roe_credit_takes() - does this need a receive WQE over there?
+ * @wqe: RC or UC
+ *
+ * Return: true for a SEND and a WRITE with immediate.
+ */
+bool roe_credit_takes(const struct roe_swqe *wqe)
 {
 	switch (wqe->opcode) {
 	case IB_WR_SEND:
@@ -80,7 +86,7 @@ bool roe_credit_allows(const struct roe_qp *qp, const struct roe_swqe *wqe)
 {
 	const struct roe_credit *credit = &qp->req.credit;
 
-	return !credit->limited || !takes_receive(wqe) || qp->req.una == qp->req.psn ||
+	return !credit->limited || !roe_credit_takes(wqe) || qp->req.una == qp->req.psn ||
 	       roe_psn_diff(credit->ssn, credit->lsn) < 0;
 }
 
@@ -94,7 +100,7 @@ void roe_credit_started(struct roe_credit *credit, const struct roe_swqe *wqe)
 	credit->ssn = roe_psn_add(credit->ssn, 1);
 	if (!credit->limited)
 		return;
-	if (!takes_receive(wqe))
+	if (!roe_credit_takes(wqe))
 		credit->lsn = roe_psn_add(credit->lsn, 1);
 	else if (roe_psn_diff(credit->ssn, credit->lsn) > 0)
 		credit->beyond++;

@@ -23,6 +23,7 @@ struct roe_credit {
 
 void roe_credit_learn(struct roe_qp *qp, const struct roe_pkt *p);
 bool roe_credit_allows(const struct roe_qp *qp, const struct roe_swqe *wqe);
+bool roe_credit_takes(const struct roe_swqe *wqe);
 void roe_credit_started(struct roe_credit *credit, const struct roe_swqe *wqe);
 
 #endif /* ROE_CREDIT_H */

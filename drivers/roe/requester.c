@@ -264,6 +264,20 @@ static void ready_again(struct roe_req *req)
 }
 
 /*
+ * Over there una may not be missing, but have waited for a receive WQE: a roe that was patient
+ * with it asks for it by the same NAK (not_ready() of responder.c).
+ */
+static bool waited(struct roe_qp *qp)
+{
+	const struct roe_swqe *wqe = head(qp);
+
+	if (!roe_credit_takes(wqe))
+		return false;
+	return qp->req.una == (wqe->opcode == IB_WR_RDMA_WRITE_WITH_IMM ? wqe->last_psn :
+									  wqe->first_psn);
+}
+
+/*
  * What is sent for the first time begins with a train. If again and again its first packet
  * arrives and the second is missing, that is no loss: who cuts it up behind us, a NIC, numbers
  * the packets otherwise than their ICRCs were made for (datapath.md 2.4).
@@ -275,7 +289,7 @@ static void notice_cut(struct roe_qp *qp)
 	/* the same flight */
 	if (roe_psn_diff(req->una, req->gap_end) <= 0)
 		return;
-	if (req->una == roe_psn_add(req->gap_end, 1))
+	if (req->una == roe_psn_add(req->gap_end, 1) && !waited(qp))
 		req->cut_gaps++;
 	else
 		req->cut_gaps = 0;
