@@ -129,6 +129,22 @@ static void hold_pauses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, with_pauses(test, 100), 17);
 }
 
+/* A NAK or a response that is due does not wait, nor does what is posted beside it. */
+static void hold_owes(struct kunit *test)
+{
+	struct holder user;
+
+	holder_init(test, &user);
+	stream(&user, 1000);
+	user.qp->resp.ack_due = true;
+	KUNIT_EXPECT_FALSE(test, send_waits(&user));
+	/* one that waits for the process itself (echo.c) */
+	user.qp->resp.echo.until = user.ctx.now + NSEC_PER_MSEC;
+	KUNIT_EXPECT_TRUE(test, send_waits(&user));
+	user.qp->resp.rsrc_pending = 1;
+	KUNIT_EXPECT_FALSE(test, send_waits(&user));
+}
+
 /* After a pause or one of another QP it is alone, whatever was before. */
 static void hold_alone(struct kunit *test)
 {
@@ -313,6 +329,7 @@ static struct kunit_case hold_cases[] = {
 	KUNIT_CASE(hold_pace),
 	KUNIT_CASE(hold_pauses),
 	KUNIT_CASE(hold_cost),
+	KUNIT_CASE(hold_owes),
 	KUNIT_CASE(hold_alone),
 	KUNIT_CASE(hold_unsignaled),
 	KUNIT_CASE(hold_list),

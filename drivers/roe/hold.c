@@ -147,7 +147,9 @@ bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, const struct
 {
 	struct roe_hold *hold = &qp->hold;
 
-	if (!streams(hold, ctx->now, behind) || qp->state != IB_QPS_RTS || !all_wait(qp)) {
+	/* what the peer is owed does not wait, and they go with it */
+	if (!streams(hold, ctx->now, behind) || qp->state != IB_QPS_RTS ||
+	    roe_resp_owes(&qp->resp) || !all_wait(qp)) {
 		if (hold->until)
 			good(hold);
 		return false;
