@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """scripts/tap.py - count test results strictly
 
-usage: tap.py [-j NAME] [-e EXIT] [-x PROGRAM]... [-v] FILE
+usage: tap.py [-j NAME] [-e EXIT] [-x PROGRAM]... [-s SKIPS] FILE
        tap.py -k [-j NAME] FILE
 
 Reads the output of a machine's job. Without -k: the TAP of test programs between
@@ -13,6 +13,9 @@ kernel log.
 	-e EXIT     exit code of the machine; not 0 counts as one failure if no
 	            result explains it
 	-x PROGRAM  a test program that must have run; repeatable
+	-s SKIPS    a file of what may be skipped, lines "JOB REGEX": a shell pattern
+	            for NAME, and what matches "PROGRAM: RESULT # SKIP REASON". Any
+	            other skip is a failure
 
 A program whose plan is missing, double, or unlike the number and order of its
 results, or that did not end, counts as one failure on top of its results.
@@ -22,6 +25,7 @@ skips; as last line "PASSED FAILED SKIPPED".
 Exit: 0 if nothing failed and something ran, 1 otherwise.
 """
 import argparse
+import fnmatch
 import re
 import sys
 
@@ -32,8 +36,12 @@ SKIP = re.compile(r"#\s*skip\b\s*(.*)$", re.I)
 
 
 class Count:
-    def __init__(self, job):
+    def __init__(self, job, skips=None):
         self.job, self.good, self.bad, self.skip = job, 0, 0, 0
+        self.skips = skips
+
+    def may_skip(self, text):
+        return self.skips is None or any(re.fullmatch(s, text) for s in self.skips)
 
     def fail(self, text):
         self.bad += 1
@@ -41,7 +49,9 @@ class Count:
 
     def result(self, ok, text):
         m = SKIP.search(text)
-        if ok and m:
+        if ok and m and not self.may_skip(text):
+            self.fail("%s: nothing says that it may be skipped" % text)
+        elif ok and m:
             self.skip += 1
             print("    skipped %s: %s" % (self.job, text))
         elif ok:
@@ -182,15 +192,21 @@ def ktap(lines, c):
         c.fail("no KUnit result in the log")
 
 
+def read_skips(name, job):
+    rows = (line.split(None, 1) for line in open(name) if line.strip() and line[0] != "#")
+    return [regex.rstrip() for pattern, regex in rows if fnmatch.fnmatchcase(job, pattern)]
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("-k", action="store_true")
     p.add_argument("-j", default="job")
     p.add_argument("-e", type=int, default=0)
     p.add_argument("-x", action="append", default=[])
+    p.add_argument("-s")
     p.add_argument("file")
     a = p.parse_args()
-    c = Count(a.j)
+    c = Count(a.j, read_skips(a.s, a.j) if a.s else None)
     with open(a.file, errors="replace") as f:
         if a.k:
             ktap(f, c)
