@@ -77,14 +77,31 @@ pingpong()
 		"ibv_rc_pingpong -d roe0 -g $g0 -n $1 -p $port 127.0.0.1"
 }
 
-# The address goes: nothing arrives any more, directly no more than otherwise.
+# moves - packets go directly right now
+moves()
+{
+	local d
+	d=$(count roe0 direct_pkts)
+	sleep 0.1	# as long the core keeps counters, ten times
+	[ "$(count roe0 direct_pkts)" -gt "$d" ]
+}
+
+# The address of two QPs that are at it goes: nothing arrives any more, directly no more than
+# otherwise.
 no_address()
 {
-	local rc
-	hold -d roe0 -g "$g0" -t 0 >/dev/null || return
-	ip addr del 10.0.0.1/24 dev va
-	! pingpong 10
-	rc=$?
+	local rc=0
+	port=$((port + 1))
+	ibv_rc_pingpong -d roe0 -g "$g0" -n 100000000 -p $port >/dev/null 2>&1 &
+	pids+=($!)
+	wait_for 10 listening $port
+	ibv_rc_pingpong -d roe0 -g "$g0" -n 100000000 -p $port 127.0.0.1 >/dev/null 2>&1 &
+	pids+=($!)
+	wait_for 10 moves && ip addr del 10.0.0.1/24 dev va && sleep 0.3 || rc=1
+	! moves || rc=1
+	kill -9 "${pids[@]}"
+	wait "${pids[@]}" 2>/dev/null
+	pids=()
 	ip addr add 10.0.0.1/24 dev va
 	g0=$(wait_gid roe0 10.0.0.1) || return
 	return $rc

@@ -137,8 +137,7 @@ neighbours()
 {
 	ip -n peer neigh replace 10.0.0.1 lladdr 02:00:00:00:00:99 dev vb nud permanent || return
 	sleep 0.5
-	ip -n peer neigh del 10.0.0.1 dev vb
-	ip neigh flush dev va
+	ip -n peer neigh del 10.0.0.1 dev vb && ip neigh flush dev va || return
 	ip -n peer link set vb address 02:00:00:00:12:34
 }
 
@@ -190,8 +189,8 @@ offloads()
 {
 	local o
 	for o in off on; do
-		ethtool -K va gso $o gro $o tx $o rx $o
-		$in_peer ethtool -K vb gso $o gro $o tx $o rx $o
+		ethtool -K va gso $o gro $o tx $o rx $o &&
+			$in_peer ethtool -K vb gso $o gro $o tx $o rx $o || return
 		sleep 0.3
 	done
 }

@@ -124,13 +124,14 @@ topo_or_die topo
 run_all "roe alone"
 
 # conntrack's hook runs before or behind ours, as they were registered.
-rmmod roe
+check "roe goes" rmmod roe
 links=()
 rules "udp dport 4791 ct state new counter accept"
-if modprobe rdma_rxe; then
+if modinfo rdma_rxe >/dev/null 2>&1; then
+	check "rdma_rxe has the port" modprobe rdma_rxe
 	load_roe
 	link_add roe0 va && link_add roe1 vb rb
-	run_all "rdma_rxe has the port"
+	run_all "beside rdma_rxe"
 else
 	tap_skip "rdma_rxe has the port" "this kernel has no rdma_rxe"
 fi

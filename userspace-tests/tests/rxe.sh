@@ -101,6 +101,7 @@ link_first()
 {
 	load_roe && roe_link || return
 	if modprobe rdma_rxe; then
+		[ "$ROE_KERNEL" = 7.2 ] || return
 		rdma link add rxe0 type rxe netdev vc || echo "no rxe link"
 	fi
 	events
