@@ -89,7 +89,6 @@ mtus="256 4096"
 if [ $SLOW = 1 ]; then
 	check "ib_atomic_bw CMP_AND_SWAP" pt ib_atomic_bw "-n 100 -A CMP_AND_SWAP"
 	check "ib_send_bw all sizes" pt ib_send_bw "-a -n 5"
-	check "ib_write_bw all sizes" pt ib_write_bw "-a -n 5"
 	check "ib_write_bw 8 QPs" pt ib_write_bw "-q 8 -n 50 -s 4096"
 	check "ib_send_bw both ways" pt ib_send_bw "-b -n 50 -s 8192"
 	check "ib_send_lat inline" pt ib_send_lat "-n 100 -s 32 -I 64"
