@@ -65,8 +65,8 @@ stream()
 reads()
 {
 	port=$((port + 1))
-	pair_run 60 $port "$in_peer ib_read_bw -F -p $port -d roe1 -x $b4 -m 1024 -n $count" \
-		"ib_read_bw -F -p $port -d roe0 -x $a4 -m 1024 -n $count 10.0.0.2"
+	pair_run 60 $port "$in_peer ib_read_bw -e -F -p $port -d roe1 -x $b4 -m 1024 -n $count" \
+		"ib_read_bw -e -F -p $port -d roe0 -x $a4 -m 1024 -n $count 10.0.0.2"
 }
 
 # moves DEVICE NETNS COUNTER COMMAND... - the counter is higher after it; by how much is

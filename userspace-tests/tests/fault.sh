@@ -283,8 +283,8 @@ reads_far()
 		"ib_write_bw $what -p $p -d roe2 -x $a 10.9.0.2" || return
 	written=$(found)
 	p=$((p + 1))
-	pair_run 60 $p "ib_read_bw $what -p $p -d roe2 -x $a" \
-		"$in_peer ib_read_bw $what -p $p -d roe3 -x $b 10.9.0.1"
+	pair_run 60 $p "ib_read_bw -e $what -p $p -d roe2 -x $a" \
+		"$in_peer ib_read_bw -e $what -p $p -d roe3 -x $b 10.9.0.1"
 	rc=$?
 	echo "# $(found) KB/s read, $written KB/s written"
 	tc -n mid -s qdisc show dev rb
