@@ -163,16 +163,19 @@ ROE_EXPORT_FOR_TEST(roe_poster_learn);
  * @start: the first to be tried, up to nr_cpu_ids
  * @from: whose work it is
  *
- * Return: the next CPU of its node, online and not isolated; nr_cpu_ids: there is none.
+ * Return: the next CPU of its node, online and not isolated, be it for one task only
+ * (nohz_full=), which a work of ours would interrupt; nr_cpu_ids: there is none.
  */
 unsigned int roe_relay_pick(unsigned int start, unsigned int from)
 {
 	const struct cpumask *near = cpumask_of_node(cpu_to_node(from));
 	const struct cpumask *may = housekeeping_cpumask(HK_TYPE_DOMAIN);
+	const struct cpumask *noisy = housekeeping_cpumask(HK_TYPE_WQ);
 	unsigned int cpu;
 
 	for_each_cpu_wrap(cpu, near, start)
-		if (cpu != from && cpu_online(cpu) && cpumask_test_cpu(cpu, may))
+		if (cpu != from && cpu_online(cpu) && cpumask_test_cpu(cpu, may) &&
+		    cpumask_test_cpu(cpu, noisy))
 			return cpu;
 	return nr_cpu_ids;
 }
