@@ -59,13 +59,44 @@ static void echo_answers(struct kunit *test)
 	/* it leaves with the answer */
 	KUNIT_EXPECT_EQ(test, user.qp->resp.echo.until, 0);
 	/* long compared to the answer, short compared to a peer's clock */
-	KUNIT_EXPECT_EQ(test, message(&user), 2 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, message(&user), 500 * NSEC_PER_USEC);
 	answer(&user, TURN);
-	user.qp->resp.echo.turn = 400 * NSEC_PER_USEC;
-	KUNIT_EXPECT_EQ(test, message(&user), 3200 * NSEC_PER_USEC);
+	user.qp->resp.echo.turn = 20 * NSEC_PER_USEC;
+	KUNIT_EXPECT_EQ(test, message(&user), 64 * 20 * NSEC_PER_USEC);
 	answer(&user, TURN);
-	user.qp->resp.echo.turn = NSEC_PER_MSEC;
+	user.qp->resp.echo.turn = 90 * NSEC_PER_USEC;
 	KUNIT_EXPECT_EQ(test, message(&user), 4 * NSEC_PER_MSEC);
+}
+
+/* The peer may wait for its completion as long as the process thinks. */
+static void echo_thinks(struct kunit *test)
+{
+	struct echoer user;
+	int i;
+
+	user_init(test, &user);
+	for (i = 0; i < 20; i++) {
+		message(&user);
+		answer(&user, 300 * NSEC_PER_USEC);
+	}
+	KUNIT_EXPECT_EQ(test, message(&user), 0);
+	answer(&user, 300 * NSEC_PER_USEC);
+	/* which is not long on such a way */
+	user.qp->req.srtt = 200 * NSEC_PER_USEC;
+	KUNIT_EXPECT_NE(test, message(&user), 0);
+	answer(&user, 300 * NSEC_PER_USEC);
+	user.qp->req.srtt = 100 * NSEC_PER_USEC;
+	KUNIT_EXPECT_EQ(test, message(&user), 0);
+
+	/* who was held up once does not think */
+	user_init(test, &user);
+	for (i = 0; i < 20; i++) {
+		message(&user);
+		answer(&user, 50 * NSEC_PER_USEC);
+	}
+	message(&user);
+	answer(&user, 3 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_NE(test, message(&user), 0);
 }
 
 /* Answers that come late, and messages that come two by two. */
@@ -151,6 +182,7 @@ static void echo_owes(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(echo_answers),
+	KUNIT_CASE(echo_thinks),
 	KUNIT_CASE(echo_others),
 	KUNIT_CASE(echo_direct),
 	KUNIT_CASE(echo_in_vain),

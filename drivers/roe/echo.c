@@ -10,6 +10,10 @@
  * time. No answer in some multiples of the usual time: the ACK leaves alone, and the
  * process has to prove itself again, twice as long as before.
  *
+ * A peer that waits for its completion before it goes on is not seen from here: it waits for
+ * what this process takes. So the ACKs of a process that thinks about its answers do not: who
+ * waits may do so for about a round trip.
+ *
  * That is for messages and answers of one packet; an ACK behind a long answer would come
  * too late. Everything else that is owed leaves at once: NAKs, ACKs of longer messages, of
  * a second message, of duplicates, READ responses.
@@ -24,14 +28,22 @@
 /* An answer of more packets, or later than this, is none. */
 #define ANSWER_MAX	2
 #define TURN_MAX_NS	(4 * NSEC_PER_MSEC)
+/* Answers that take longer on average than so many round trips are not waited for ... */
+#define TURN_RTTS	2
+/* ... or than this, where those are shorter. One that is late is not the average. */
+#define TURN_FAST_NS	(100 * NSEC_PER_USEC)
 /*
  * The ACK waits so many times as long as answers take, within limits: the timer goes off
- * once in the smallest of them, and under emulation an interrupt costs as much as two
- * messages.
+ * once in that time, and under emulation an interrupt costs as much as two messages.
  */
-#define TURNS		8
-#define WAIT_MIN_NS	(2 * NSEC_PER_MSEC)
+#define TURNS		64
+#define WAIT_MIN_NS	(500 * NSEC_PER_USEC)
 #define WAIT_MAX_NS	(4 * NSEC_PER_MSEC)
+
+static bool thinks(const struct roe_qp *qp)
+{
+	return qp->resp.echo.turn > max_t(u64, TURN_RTTS * (u64)qp->req.srtt, TURN_FAST_NS);
+}
 
 /**
  * roe_echo_message() - a message of one packet asked for an ACK, which is owed
@@ -47,7 +59,7 @@ void roe_echo_message(struct roe_qp *qp, const struct roe_ctx *ctx)
 	if (echo->came)
 		echo->score = 0;
 	echo->came = ctx->now;
-	if (echo->score < echo->need || ctx->direct)
+	if (echo->score < echo->need || ctx->direct || thinks(qp))
 		return;
 	wait = clamp_t(u64, (u64)TURNS * echo->turn, WAIT_MIN_NS, WAIT_MAX_NS);
 	/* far from what the peer's own clock allows, which is as a rule that of ours */
@@ -77,6 +89,7 @@ void roe_echo_answer(struct roe_qp *qp, const struct roe_ctx *ctx, unsigned int 
 		echo->score = 0;
 		return;
 	}
+	turn = min_t(s64, turn, 2 * (s64)echo->turn + TURN_FAST_NS);
 	echo->turn += ((s32)turn - (s32)echo->turn) / 4;
 	echo->score = min(echo->score + 1, NEED_MAX);
 }
