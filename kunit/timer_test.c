@@ -141,15 +141,15 @@ static void timer_window(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, req->cwnd, 64 * ROE_WINDOW_KEPT / 10);
 }
 
-/* @n retries at once, which take 100 us each; when the last of them may begin, after @now. */
-static u64 retries(u64 now, unsigned int n)
+/* @n retries at once of 100 us, refused @times; when the last may begin, after @now. */
+static u64 retries(u64 now, unsigned int n, unsigned int times)
 {
 	u64 at = now;
 
 	local_bh_disable();
 	while (n--) {
 		roe_rnr_spent(100 * NSEC_PER_USEC);
-		at = roe_rnr_pace(now, now);
+		at = roe_rnr_pace(now, now, times);
 	}
 	local_bh_enable();
 	return at - now;
@@ -165,17 +165,21 @@ static void timer_rnr_share(struct kunit *test)
 	/* on which CPU is all the same, as long as it is one */
 	migrate_disable();
 	/* what one takes is an average, of those before as well */
-	retries(now, 100);
+	retries(now, 100, 99);
 	now += 10ull * NSEC_PER_SEC;
-	KUNIT_EXPECT_EQ(test, retries(now, 1), 0);
+	KUNIT_EXPECT_EQ(test, retries(now, 1, 99), 0);
 	now += 10ull * NSEC_PER_SEC;
-	KUNIT_EXPECT_LE(test, retries(now, 500), 500 * took);
+	KUNIT_EXPECT_LE(test, retries(now, 500, 99), 500 * took);
 	now += 10ull * NSEC_PER_SEC;
-	KUNIT_EXPECT_GE(test, retries(now, 500), 450 * took);
+	KUNIT_EXPECT_GE(test, retries(now, 500, 99), 450 * took);
 	/* nobody waits for longer than a second, however many there are */
-	KUNIT_EXPECT_EQ(test, retries(now, 1000), NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, retries(now, 1000, 99), NSEC_PER_SEC);
+	/* nor for long who was not refused again and again */
+	KUNIT_EXPECT_LE(test, retries(now, 1, 0), took);
+	KUNIT_EXPECT_LE(test, retries(now, 1, 3), 8 * took);
+	KUNIT_EXPECT_GE(test, retries(now, 1, 3), 7 * took);
 	/* as it was */
-	retries(NSEC_PER_SEC, 1);
+	retries(NSEC_PER_SEC, 1, 99);
 	migrate_enable();
 }
 

@@ -205,6 +205,8 @@ struct roe_req {
 	u32	drops;		/* how often so, without progress */
 	u64	rnr_deadline;	/* ns, 0: none; without rnr_wait: no memory before */
 	u64	rnr_paced;	/* ... that roe_rnr_pace() has seen */
+	u32	rnr_una;	/* una then: the packet that was refused ... */
+	u8	rnr_times;	/* ... how often */
 	u32	backoff;	/* shift of early_deadline */
 	u32	srtt, rttvar;	/* ns */
 	u32	rtt_min;	/* ns, since it was connected; 0: no sample yet */

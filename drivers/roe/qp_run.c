@@ -94,7 +94,12 @@ static void pace_rnr(struct roe_qp *qp, const struct roe_ctx *ctx)
 
 	if (!req->rnr_wait || !req->rnr_deadline || req->rnr_deadline == req->rnr_paced)
 		return;
-	req->rnr_deadline = roe_rnr_pace(req->rnr_deadline, ctx->now);
+	if (req->rnr_una != req->una)
+		req->rnr_times = 0;
+	req->rnr_una = req->una;
+	req->rnr_deadline = roe_rnr_pace(req->rnr_deadline, ctx->now, req->rnr_times);
+	if (req->rnr_times < U8_MAX)
+		req->rnr_times++;
 	req->rnr_paced = req->rnr_deadline;
 }
 

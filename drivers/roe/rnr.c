@@ -20,6 +20,8 @@
  * wait for a crowd that does.
  */
 #define AHEAD_NS	NSEC_PER_SEC
+/* Who is refused again waits no longer than for the room of one retry, doubled each time. */
+#define DOUBLED_MAX	16U
 /* What one retry takes at most, as far as the next ones are concerned: a hypervisor may stop us. */
 #define COST_MAX_NS	(NSEC_PER_MSEC / 2)
 
@@ -38,18 +40,20 @@ static DEFINE_PER_CPU(struct bucket, buckets);
  * roe_rnr_pace() - when an RNR retry may begin
  * @at: ns, monotonic: when its timer has run
  * @now: ns, monotonic
+ * @refused: how often the same packet has been refused before
  *
  * Any context with softirqs disabled. Called once for each retry, which is counted.
  *
  * Return: ns, not before @at.
  */
-u64 roe_rnr_pace(u64 at, u64 now)
+u64 roe_rnr_pace(u64 at, u64 now, unsigned int refused)
 {
 	struct bucket *b = raw_cpu_ptr(&buckets);
 	u64 next = clamp_t(u64, READ_ONCE(b->next), now - CREDIT_NS, now + AHEAD_NS);
+	u64 room = SHARE * (u64)READ_ONCE(b->cost);
 
-	WRITE_ONCE(b->next, next + SHARE * (u64)READ_ONCE(b->cost));
-	return max(at, next);
+	WRITE_ONCE(b->next, next + room);
+	return max(at, min(next, now + (room << min(refused, DOUBLED_MAX))));
 }
 
 ROE_EXPORT_FOR_TEST(roe_rnr_pace);

@@ -6,14 +6,16 @@
  * perhaps, and for ever with an rnr_retry of 7; the timer runs in a softirq, before any
  * process. So a few hundred QPs of one process would keep a CPU from all others. The timer
  * is the least that a requester waits (IBTA 9.7.5.2.8): where the retries of a CPU have taken
- * more than a share of its time lately, the next ones wait longer.
+ * more than a share of its time lately, the next ones wait longer; the longer the more often the
+ * same packet was refused, so that a message which finds no receive once does not queue up behind
+ * a crowd that never finds one.
  */
 #ifndef ROE_RNR_H
 #define ROE_RNR_H
 
 #include <linux/types.h>
 
-u64 roe_rnr_pace(u64 at, u64 now);
+u64 roe_rnr_pace(u64 at, u64 now, unsigned int refused);
 void roe_rnr_spent(u64 ns);
 
 #endif /* ROE_RNR_H */
