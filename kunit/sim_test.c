@@ -1852,6 +1852,72 @@ static void error_dup_ends_wait(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, roe_timer_next(sim->side[1].qp), 0);
 }
 
+static struct roe_pkt a_send(u8 opcode, u32 n)
+{
+	bool last = opcode == ROE_OP_SEND_LAST;
+
+	return (struct roe_pkt){ .opcode = opcode, .psn = PSN0 + n, .ackreq = last,
+				 .len = last ? 10 : SIM_MTU };
+}
+
+/* A message came without its third packet, which comes now, and asks for nothing. */
+static struct sim *gap_closed(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p, r;
+
+	sim_recv(sim, 1, 4 * SIM_MTU);
+	p = a_send(ROE_OP_SEND_FIRST, 0);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	p = a_send(ROE_OP_SEND_MIDDLE, 1);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	p = a_send(ROE_OP_SEND_LAST, 3);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.syndrome, ROE_NAK_PSN_SEQ);
+	p = a_send(ROE_OP_SEND_MIDDLE, 2);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, (int)status_of(&sim->side[1].rcq), (int)IB_WC_SUCCESS);
+	return sim;
+}
+
+/* A peer that goes back to a gap is not told of packets that it has yet to send again. */
+static void error_sent_again(struct kunit *test)
+{
+	struct sim *sim = gap_closed(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_pkt p = a_send(ROE_OP_SEND_LAST, 3), r;
+	u64 after = qp->resp.ack_after;
+
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), after);
+	/* not by what the process sends either */
+	sim_post(sim, 1, IB_WR_RDMA_WRITE, 10, SIG);
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &r));
+	KUNIT_EXPECT_NE(test, r.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &r));
+	KUNIT_ASSERT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_EQ(test, r.psn, PSN0 + 3);
+	KUNIT_EXPECT_FALSE(test, qp->resp.ack_due);
+}
+
+/* But it does not wait for ever for one that goes on from where it was. */
+static void error_not_again(struct kunit *test)
+{
+	struct sim *sim = gap_closed(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_ctx ctx = { .now = qp->resp.ack_after };
+	struct roe_pkt r;
+
+	KUNIT_ASSERT_NE(test, ctx.now, 0);
+	roe_timer_run(qp, &ctx);
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_EQ(test, r.psn, PSN0 + 3);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
+}
+
 /* What is on the wire, in order; returns how many. */
 static unsigned int take_all(struct sim *sim, struct sim_pkt **pkts, unsigned int max)
 {
@@ -2962,6 +3028,8 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_no_memory_response),
 	KUNIT_CASE(error_read_refused),
 	KUNIT_CASE(error_dup_ends_wait),
+	KUNIT_CASE(error_sent_again),
+	KUNIT_CASE(error_not_again),
 	KUNIT_CASE(error_echo_ways),
 	KUNIT_CASE(error_early_not_ready),
 	KUNIT_CASE(error_overrun_other),

@@ -17,6 +17,9 @@
 #include "answer.h"
 #include "trace.h"
 
+/* Between two packets that a peer sends again it does not take longer. */
+#define AGAIN_NS	(500 * NSEC_PER_USEC)
+
 /*
  * A response acknowledges all before it. A NAK for that PSN itself did not leave before
  * what it asks for has come.
@@ -25,6 +28,7 @@ static void supersede(struct roe_resp *resp, u32 last_psn)
 {
 	if (resp->ack_due && !resp->fatal && roe_psn_diff(resp->ack_psn, last_psn) <= 0) {
 		resp->ack_due = false;
+		resp->ack_after = 0;
 		resp->echo.until = 0;
 	}
 }
@@ -123,6 +127,22 @@ void roe_answer_owe_again(struct roe_resp *resp)
 {
 	if (resp->done_known && roe_psn_diff(resp->psn, resp->done_psn) > 0)
 		roe_answer_owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+}
+
+/**
+ * roe_answer_put_off() - the peer is sending again what the ACK owed is about
+ * @resp: of an RC QP that has told it of a gap; ack_due
+ * @ctx: the time
+ *
+ * It goes back as far as the gap, and asks again where it has asked before (IBTA 9.9.2.2): that
+ * is answered at once. Sooner an ACK would be for what is, in its books, not sent yet. That is
+ * nothing new to a requester, but rdma_rxe waits for ever if the last packet of a message is
+ * acknowledged while it sends one before that again, and then loses the last one.
+ */
+void roe_answer_put_off(struct roe_resp *resp, const struct roe_ctx *ctx)
+{
+	resp->ack_after = ctx->now + AGAIN_NS;
+	resp->echo.until = 0;
 }
 
 /**
@@ -249,7 +269,7 @@ static void duplicate_message(struct roe_qp *qp)
 
 	if (resp->echo.until)
 		roe_echo_expired(qp);
-	else if (resp->ack_due)
+	else if (resp->ack_due && !resp->ack_after)
 		return;
 	roe_answer_owe_again(resp);
 }
@@ -280,6 +300,8 @@ void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
 		duplicate_once(qp, p, ROE_RSRC_EMPTY);
 	else if (p->ackreq)
 		duplicate_message(qp);
+	else if (resp->ack_after)
+		roe_answer_put_off(resp, ctx);
 }
 
 static void answered(struct roe_resp *resp, struct roe_rsrc *rs)

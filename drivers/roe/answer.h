@@ -23,12 +23,14 @@ static inline void roe_answer_owe(struct roe_resp *resp, u32 psn, u8 syndrome)
 	resp->ack_due = true;
 	resp->ack_psn = psn;
 	resp->ack_syndrome = syndrome;
+	resp->ack_after = 0;
 	resp->echo.until = 0;
 }
 
 struct roe_rsrc *roe_answer_begin(struct roe_qp *qp, const struct roe_pkt *p, u8 kind);
 bool roe_answer_flush(struct roe_resp *resp, u32 psn, u32 msn);
 void roe_answer_owe_again(struct roe_resp *resp);
+void roe_answer_put_off(struct roe_resp *resp, const struct roe_ctx *ctx);
 void roe_answer_fatal(struct roe_qp *qp, u32 psn, u8 syndrome);
 void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
 			  const struct roe_pkt *p);

@@ -363,6 +363,7 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 	WRITE_ONCE(qp->flush_idle, 0);
 	stop_sending(qp);
 	qp->resp.ack_due = false;
+	qp->resp.ack_after = 0;
 	qp->resp.echo.until = 0;
 	qp->resp.rnr_look = 0;
 	qp->resp.rsrc_pending = 0;

@@ -321,6 +321,7 @@ struct roe_resp {
 		bool	ack_due;	/* behind all responses: an ACK, or a NAK ... */
 		u8	ack_syndrome;
 		u32	ack_psn;	/* ... of this PSN */
+		u64	ack_after;	/* ns: ... and not before this; 0: at once */
 		bool	fatal;		/* refused for good: ERR once the NAK has left */
 		bool	stalled;	/* the next response waits: for a page, memory, its time */
 		u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
@@ -347,7 +348,8 @@ struct roe_resp {
 /* Something is owed to the peer and may leave. */
 static inline bool roe_resp_owes(const struct roe_resp *resp)
 {
-	return resp->rsrc_pending || resp->flush_nr || (resp->ack_due && !resp->echo.until);
+	return resp->rsrc_pending || resp->flush_nr ||
+	       (resp->ack_due && !resp->echo.until && !resp->ack_after);
 }
 
 #define ROE_TX_ANYWHERE		(-1)	/* nothing that was sent waits on this host */

@@ -364,6 +364,7 @@ void roe_qp_settle(struct roe_qp *qp)
 	roe_relay_part(qp);
 	/* the lock in any case: the completion of that message may be seen before its run ends */
 	roe_qp_begin(qp, &ctx);
+	qp->resp.ack_after = 0;
 	qp->resp.echo.until = 0;
 	qp->resp.refused_until = 0;
 	roe_qp_end(qp, &ctx);

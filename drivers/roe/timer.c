@@ -22,7 +22,8 @@
  * - unsent.look: of what UC and UD have sent, enough may have left this host (unsent.c).
  *
  * And of a responder: echo.until, an ACK waits for the answer of the process no longer
- * (echo.c); rnr_look, it may have a receive WQE by now. Of both: rate.wake, after a CNP
+ * (echo.c); ack_after, the peer does not send again what its ACK is about (answer.c);
+ * rnr_look, it may have a receive WQE by now. Of both: rate.wake, after a CNP
  * or a loss what has no window may go on (cc.c); also where there was no memory for a
  * response, or IP refused one. pages_at, one of them asks once more for a page that there
  * was no memory for (fault.c).
@@ -224,6 +225,7 @@ u64 roe_timer_next(const struct roe_qp *qp)
 	next = min_not_zero(next, req->drop_deadline);
 	next = min_not_zero(next, req->reorder.until);
 	next = min_not_zero(next, qp->resp.echo.until);
+	next = min_not_zero(next, qp->resp.ack_after);
 	next = min_not_zero(next, qp->hold.until);
 	next = min_not_zero(next, qp->resp.rnr_look);
 	next = min_not_zero(next, qp->rate.wake);
@@ -336,6 +338,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 	roe_qp_assert_locked(qp);
 	if (qp->resp.echo.until && ctx->now >= qp->resp.echo.until)
 		roe_echo_expired(qp);
+	if (qp->resp.ack_after && ctx->now >= qp->resp.ack_after)
+		qp->resp.ack_after = 0;
 	if (qp->hold.until && ctx->now >= qp->hold.until)
 		roe_hold_expired(qp);
 	if (qp->resp.rnr_look && ctx->now >= qp->resp.rnr_look)
