@@ -1212,8 +1212,12 @@ static void error_future(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, forge(sim, 1, &p, &nak), i == 1);
 	}
 	p.psn = PSN0;
-	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &nak));
-	/* the expected one came, and the others had waited for it */
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &nak));
+	/* the expected one came, and the others had waited for it: told behind the next ones */
+	for (i = 1; i < ROE_PROBE_PKTS; i++) {
+		p.psn = roe_psn_add(PSN0, i);
+		KUNIT_EXPECT_EQ(test, forge(sim, 1, &p, &nak), i == ROE_PROBE_PKTS - 1);
+	}
 	KUNIT_EXPECT_EQ(test, nak.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
 	KUNIT_EXPECT_EQ(test, nak.psn, roe_psn_add(PSN0, 5));
 	/* the next gap is reported again */
@@ -1856,12 +1860,13 @@ static struct roe_pkt a_send(u8 opcode, u32 n)
 {
 	bool last = opcode == ROE_OP_SEND_LAST;
 
+
 	return (struct roe_pkt){ .opcode = opcode, .psn = PSN0 + n, .ackreq = last,
 				 .len = last ? 10 : SIM_MTU };
 }
 
-/* A message came without its third packet, which comes now, and asks for nothing. */
-static struct sim *gap_closed(struct kunit *test)
+/* A message came without its third packet. */
+static struct sim *gap_begun(struct kunit *test)
 {
 	struct sim *sim = fresh(test);
 	struct roe_pkt p, r;
@@ -1874,10 +1879,92 @@ static struct sim *gap_closed(struct kunit *test)
 	p = a_send(ROE_OP_SEND_LAST, 3);
 	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
 	KUNIT_EXPECT_EQ(test, r.syndrome, ROE_NAK_PSN_SEQ);
-	p = a_send(ROE_OP_SEND_MIDDLE, 2);
+	return sim;
+}
+
+/* It comes now, and asks for nothing. */
+static struct sim *gap_closed(struct kunit *test)
+{
+	struct sim *sim = gap_begun(test);
+	struct roe_pkt p = a_send(ROE_OP_SEND_MIDDLE, 2), r;
+
 	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
 	KUNIT_EXPECT_EQ(test, (int)status_of(&sim->side[1].rcq), (int)IB_WC_SUCCESS);
 	return sim;
+}
+
+/* A packet that was only late is no answer to the NAK: a roe learns from the ACK how late. */
+static void error_late(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p, r;
+
+	sim->side[1].qp->req.rtt_min = NSEC_PER_MSEC;
+	sim_recv(sim, 1, 4 * SIM_MTU);
+	p = a_send(ROE_OP_SEND_FIRST, 0);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	p = a_send(ROE_OP_SEND_LAST, 2);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.syndrome, ROE_NAK_PSN_SEQ);
+	p = a_send(ROE_OP_SEND_MIDDLE, 1);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.psn, PSN0 + 2);
+	KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
+}
+
+/* Of two messages the first one has lost a packet: the second is acknowledged at its end. */
+static void error_two_again(struct kunit *test)
+{
+	static const u8 again[] = {
+		ROE_OP_SEND_LAST, ROE_OP_SEND_FIRST, ROE_OP_SEND_MIDDLE, ROE_OP_SEND_MIDDLE,
+		ROE_OP_SEND_MIDDLE,
+	};
+	struct sim *sim = gap_begun(test);
+	struct roe_pkt p, r;
+	u32 i;
+
+	sim_recv(sim, 1, 5 * SIM_MTU);
+	for (i = 1; i < ARRAY_SIZE(again); i++) {
+		p = a_send(again[i], 3 + i);
+		KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	}
+	p = a_send(ROE_OP_SEND_LAST, 8);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	p = a_send(ROE_OP_SEND_MIDDLE, 2);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	for (i = 0; i < ARRAY_SIZE(again); i++) {
+		p = a_send(again[i], 3 + i);
+		KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	}
+	p = a_send(ROE_OP_SEND_LAST, 8);
+	KUNIT_ASSERT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_EQ(test, r.psn, PSN0 + 8);
+}
+
+/* But a roe that sends a few packets into the gap and waits is told behind them. */
+static void error_probe_again(struct kunit *test)
+{
+	struct sim *sim = gap_begun(test);
+	struct roe_pkt p, r;
+	u32 i;
+
+	sim_recv(sim, 1, 5 * SIM_MTU);
+	for (i = 4; i < 9; i++) {
+		p = a_send(i == 4 ? ROE_OP_SEND_FIRST : i < 8 ? ROE_OP_SEND_MIDDLE :
+			   ROE_OP_SEND_LAST, i);
+		KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	}
+	for (i = 2; i < 5; i++) {
+		p = a_send(i == 2 ? ROE_OP_SEND_MIDDLE : i == 3 ? ROE_OP_SEND_LAST :
+			   ROE_OP_SEND_FIRST, i);
+		KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	}
+	p = a_send(ROE_OP_SEND_MIDDLE, 5);
+	p.ackreq = true;
+	KUNIT_ASSERT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_EQ(test, r.psn, PSN0 + 8);
 }
 
 /* A peer that goes back to a gap is not told of packets that it has yet to send again. */
@@ -3030,6 +3117,9 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_dup_ends_wait),
 	KUNIT_CASE(error_sent_again),
 	KUNIT_CASE(error_not_again),
+	KUNIT_CASE(error_two_again),
+	KUNIT_CASE(error_probe_again),
+	KUNIT_CASE(error_late),
 	KUNIT_CASE(error_echo_ways),
 	KUNIT_CASE(error_early_not_ready),
 	KUNIT_CASE(error_overrun_other),

@@ -17,8 +17,9 @@
 #include "answer.h"
 #include "trace.h"
 
-/* Between two packets that a peer sends again it does not take longer. */
-#define AGAIN_NS	(500 * NSEC_PER_USEC)
+/* Between two packets that a peer sends again it does not take longer: as a rule, and at most. */
+#define AGAIN_MIN_NS	(100 * NSEC_PER_USEC)
+#define AGAIN_NS	(ROE_AGAIN_US * NSEC_PER_USEC)
 
 /*
  * A response acknowledges all before it. A NAK for that PSN itself did not leave before
@@ -129,20 +130,39 @@ void roe_answer_owe_again(struct roe_resp *resp)
 		roe_answer_owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
-/**
- * roe_answer_put_off() - the peer is sending again what the ACK owed is about
- * @resp: of an RC QP that has told it of a gap; ack_due
- * @ctx: the time
- *
- * It goes back as far as the gap, and asks again where it has asked before (IBTA 9.9.2.2): that
- * is answered at once. Sooner an ACK would be for what is, in its books, not sent yet. That is
- * nothing new to a requester, but rdma_rxe waits for ever if the last packet of a message is
- * acknowledged while it sends one before that again, and then loses the last one.
- */
-void roe_answer_put_off(struct roe_resp *resp, const struct roe_ctx *ctx)
+/* The last one that a roe sends into a gap before it waits for an answer (requester.c). */
+static bool ends_probe(const struct roe_resp *resp, u32 psn)
 {
-	resp->ack_after = ctx->now + AGAIN_NS;
+	return roe_psn_diff(psn, resp->gap_psn) + 1 == (s32)resp->gap_pkts;
+}
+
+/**
+ * roe_answer_put_off() - is the peer only about to send again what the ACK owed is about?
+ * @qp: an RC QP that has told of a gap, which is closed
+ * @ctx: the time
+ * @psn: of what has come from there
+ *
+ * Who is told of a gap goes back as far, and asks again where it has asked before
+ * (IBTA 9.9.2.2): that is answered at once, and so is the end of what a roe sends into a gap.
+ * Sooner an ACK would be for what is, in the books of others, not sent yet. That is nothing new
+ * to a requester, but rdma_rxe waits for ever if the last packet of a message is acknowledged
+ * while it sends one before that again, and then loses the last one.
+ *
+ * Return: true if the ACK waits, for half a millisecond at most since the last such packet.
+ */
+bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
+{
+	struct roe_resp *resp = &qp->resp;
+	u64 rtt = qp->req.rtt_min;
+
+	if (!resp->ack_due || roe_psn_diff(psn, resp->ack_psn) >= 0 || ends_probe(resp, psn))
+		return false;
+	/* it was late, and is no answer to the NAK: the peer learns from the ACK how late */
+	if (rtt && ctx->now - resp->gap_told < rtt)
+		return false;
+	resp->ack_after = ctx->now + (rtt ? clamp_t(u64, rtt, AGAIN_MIN_NS, AGAIN_NS) : AGAIN_NS);
 	resp->echo.until = 0;
+	return true;
 }
 
 /**
@@ -263,10 +283,12 @@ static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
 }
 
 /* SEND and WRITE. The ACK waits for an answer, and the peer's clock is shorter than ours. */
-static void duplicate_message(struct roe_qp *qp)
+static void duplicate_message(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 {
 	struct roe_resp *resp = &qp->resp;
 
+	if (resp->ack_after && roe_answer_put_off(qp, ctx, psn))
+		return;
 	if (resp->echo.until)
 		roe_echo_expired(qp);
 	else if (resp->ack_due && !resp->ack_after)
@@ -299,9 +321,9 @@ void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
 	else if (!(flags & (ROE_F_SEND | ROE_F_WRITE)))
 		duplicate_once(qp, p, ROE_RSRC_EMPTY);
 	else if (p->ackreq)
-		duplicate_message(qp);
+		duplicate_message(qp, ctx, p->psn);
 	else if (resp->ack_after)
-		roe_answer_put_off(resp, ctx);
+		roe_answer_put_off(qp, ctx, p->psn);
 }
 
 static void answered(struct roe_resp *resp, struct roe_rsrc *rs)
@@ -512,6 +534,8 @@ static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 	if (!pkt)
 		return false;
 	pkt->p.syndrome = resp->ack_syndrome;
+	if (resp->ack_syndrome == ROE_NAK_PSN_SEQ)
+		resp->gap_told = ctx->now;
 	if (resp->ack_syndrome & ROE_AETH_KIND_MASK)
 		trace_roe_nak(qp, resp->ack_syndrome, resp->ack_psn);
 	resp->ack_due = false;

@@ -15,8 +15,8 @@
  * @syndrome: of its AETH
  *
  * It takes the place of one that is owed already, for it says as much of all that came before
- * (wire.md 4.2), and leaves at once, unless roe_echo_message() follows. Inline: nearly each
- * message is here.
+ * (wire.md 4.2), and leaves at once, unless roe_echo_message() or roe_answer_put_off() follows.
+ * Inline: nearly each message is here.
  */
 static inline void roe_answer_owe(struct roe_resp *resp, u32 psn, u8 syndrome)
 {
@@ -30,7 +30,7 @@ static inline void roe_answer_owe(struct roe_resp *resp, u32 psn, u8 syndrome)
 struct roe_rsrc *roe_answer_begin(struct roe_qp *qp, const struct roe_pkt *p, u8 kind);
 bool roe_answer_flush(struct roe_resp *resp, u32 psn, u32 msn);
 void roe_answer_owe_again(struct roe_resp *resp);
-void roe_answer_put_off(struct roe_resp *resp, const struct roe_ctx *ctx);
+bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn);
 void roe_answer_fatal(struct roe_qp *qp, u32 psn, u8 syndrome);
 void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
 			  const struct roe_pkt *p);

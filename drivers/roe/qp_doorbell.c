@@ -362,6 +362,9 @@ void roe_qp_settle(struct roe_qp *qp)
 
 	roe_qp_flushed(qp);
 	roe_relay_part(qp);
+	/* nobody would answer what the peer is sending again */
+	if (READ_ONCE(qp->resp.ack_after))
+		usleep_range(ROE_AGAIN_US, 2 * ROE_AGAIN_US);
 	/* the lock in any case: the completion of that message may be seen before its run ends */
 	roe_qp_begin(qp, &ctx);
 	qp->resp.ack_after = 0;

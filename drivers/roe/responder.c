@@ -426,7 +426,7 @@ static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
  * there is another gap, by the NAK for that. In a gap that goes on an ACK is what an AckReq
  * gets, for a peer takes a NAK for another loss and sends what is on its way once more. But
  * one that sends into the gap 4 packets, then 8 and so on (requester.c) waits behind them
- * for a NAK. One that asks for nothing yet has not come to the end of what it sends again.
+ * for a NAK. Where one goes on the ACK waits for what it sends again (roe_answer_put_off()).
  */
 static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 			       const struct roe_rx_pkt *rx)
@@ -434,6 +434,7 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 	struct roe_resp *resp = &qp->resp;
 	bool told = resp->nak_state == ROE_NAK_PSN_SEQ && !resp->ack_due && !ctx->direct;
 	bool tell = rx->p.ackreq, closed = false;
+	u32 psn = rx->p.psn;
 	struct roe_early *early;
 
 	expected(qp, ctx, rx);
@@ -456,8 +457,8 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 		owe_gap_nak(resp, min_t(u32, 2 * resp->gap_pkts, ROE_EARLY_SLOTS));
 	else if (closed && !resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
 		roe_answer_owe_again(resp);
-	else if (closed && told && !tell && resp->ack_due)
-		roe_answer_put_off(resp, ctx);
+	else if (closed && told)
+		roe_answer_put_off(qp, ctx, psn);
 }
 
 /*
