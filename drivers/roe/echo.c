@@ -12,11 +12,11 @@
  *
  * A peer that waits for its completion before it goes on is not seen from here: it waits for
  * what this process takes. So the ACKs of a process that thinks about its answers do not: who
- * waits may do so for about a round trip.
+ * waits may do so for about a round trip, which is one with the ACKs that wait over there.
  *
  * That is for messages and answers of one packet; an ACK behind a long answer would come
- * too late. Everything else that is owed leaves at once: NAKs, ACKs of longer messages, of
- * a second message, of duplicates, READ responses.
+ * too late. Everything else that is owed does not wait for the process: NAKs, ACKs of longer
+ * messages, of a second message, of duplicates, READ responses.
  *
  * All here: qp->lock held.
  */
