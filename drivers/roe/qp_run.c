@@ -94,8 +94,9 @@ static void pace_rnr(struct roe_qp *qp, const struct roe_ctx *ctx)
 
 	if (!req->rnr_wait || !req->rnr_deadline || req->rnr_deadline == req->rnr_paced)
 		return;
+	/* a crowd in which each moves a bit now and then is still one */
 	if (req->rnr_una != req->una)
-		req->rnr_times = 0;
+		req->rnr_times /= 2;
 	req->rnr_una = req->una;
 	req->rnr_deadline = roe_rnr_pace(req->rnr_deadline, ctx->now, req->rnr_times);
 	if (req->rnr_times < U8_MAX)
