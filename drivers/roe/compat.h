@@ -311,7 +311,7 @@ roe_compat_reg_user_mr_dmah(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 #define roe_compat_reg_user_mr							\
 	roe_compat_op(reg_user_mr, roe_mr_reg_user, roe_compat_reg_user_mr_dmah)
 
-/* Both changes: udata, then attributes (6.11), then those and a handle (6.17) */
+/* Both changes: udata, then attributes (6.12), then those and a handle (6.17) */
 static inline struct ib_mr *
 roe_compat_reg_dmabuf_udata(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 			    int access, struct ib_udata *udata)
