@@ -2,12 +2,15 @@
 /*
  * hold - keep a device open with a QP, CQ and MR, and tell what happens to it.
  *
- * usage: hold [-d DEV] [-g GID] [-t SECONDS] [stuck]
+ * usage: hold [-d DEV] [-g GID] [-t SECONDS] [stuck | huge]
  *
- * Prints "ready" once two RTS QPs, CQs and an MR are there, then one line
+ * Once two RTS QPs, CQs and an MR are there prints lines "qpn N", "cqe N" and "mrlen N" of
+ * one each, and "ready"; then one line
  * "event NAME" per asynchronous event. Ends after SECONDS (default 10), or when
  * the device is gone: then prints "gone" and tries every verb on the remains,
  * which must fail without harm. With -t 0 it ends at once.
+ *
+ * huge: the MR is two pages of 2 MiB.
  *
  * stuck: prints "ready" once it is in the middle of a verb, which it leaves when the
  * standard input ends: so long nobody can take the device away.
@@ -91,6 +94,20 @@ static int stuck(void)
 	return 0;
 }
 
+static struct rt_buf huge_buf(void)
+{
+	struct rt_buf b = { .len = 4 << 20 };
+
+	b.p = mmap(NULL, b.len, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	if (b.p == MAP_FAILED)
+		rt_die("huge pages: %s", strerror(errno));
+	b.mr = ibv_reg_mr(rt_dev_a()->pd, b.p, b.len, RT_ACCESS_ALL);
+	if (!b.mr)
+		rt_die("reg_mr: %s", strerror(errno));
+	return b;
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_term };
@@ -107,8 +124,11 @@ int main(int argc, char **argv)
 		return stuck();
 	sigaction(SIGTERM, &sa, NULL);
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
-	buf = rt_buf(rt_dev_a(), 1 << 20, RT_ACCESS_ALL);
-	printf("ready\n");
+	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "huge"))
+		buf = huge_buf();
+	else
+		buf = rt_buf(rt_dev_a(), 1 << 20, RT_ACCESS_ALL);
+	printf("qpn %u\ncqe %d\nmrlen %zu\nready\n", p.a.qp->qp_num, p.a.scq->cqe, buf.len);
 	end = rt_now_ms() + 1000ull * rt_args.seconds;
 	pfd.fd = rt_dev_a()->ctx->async_fd;
 	pfd.events = POLLIN;

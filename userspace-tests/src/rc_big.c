@@ -6,7 +6,7 @@
  *
  * Moves MIB (default 1024) MiB in messages of 64 MiB by WRITE, READ and SEND, every
  * byte checked. Then WRITEs into a region of more than 4 GiB, the last one of exactly
- * 2^31 bytes. A small machine can do it: the region is a file of 68 MiB mapped many
+ * 2^31 bytes; one of a byte more is refused. A small machine can do it: the region is a file of 68 MiB mapped many
  * times over, what is sent one of 6 MiB; with lengths that are no powers of two an offset
  * that has lost bits is one of other bytes. huge: the files are of 2 MiB pages, of which
  * 37 have to be free; a checked kernel takes minutes to pin 4 GiB page by page.
@@ -39,6 +39,7 @@
 #define MIDDLE_OWN	(FOUR_GIB - HUGE_LEN)
 /* What is sent */
 #define SOURCE		(6 * MIB)
+#define SOURCE_LEN	(BIG + SOURCE)
 #define SEED		7
 
 static struct rt_buf abuf, bbuf;
@@ -137,7 +138,7 @@ static uint8_t *map_target(unsigned int flags)
 static uint8_t *map_source(unsigned int flags)
 {
 	int fd = file(SOURCE, flags);
-	uint8_t *p = map_laps(fd, SOURCE, BIG);
+	uint8_t *p = map_laps(fd, SOURCE, SOURCE_LEN);
 
 	close(fd);
 	rt_fill(p, SOURCE, SEED, 0);
@@ -190,11 +191,29 @@ static bool big_arrived(const uint8_t *mem)
 	       sent(mem, START + BIG, LEN - BIG - START, BIG - LAP);
 }
 
+/* A byte more than a message may have, all of it in the region. */
+static bool refused(uintptr_t laddr, uint32_t lkey, uintptr_t raddr, uint32_t rkey)
+{
+	struct ibv_sge sge = { .addr = laddr, .length = BIG + 1, .lkey = lkey };
+	struct ibv_send_wr wr = rt_wr(1, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, &sge, 1);
+	struct rt_pair p;
+	bool ok;
+
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
+	wr.wr.rdma.remote_addr = raddr;
+	wr.wr.rdma.rkey = rkey;
+	ok = RT_EQ(rt_post(&p.a, &wr), 0) &&
+	     rt_expect(p.a.scq, 1, IBV_WC_LOC_LEN_ERR, NULL) &&
+	     rt_wait_state(&p.a, IBV_QPS_ERR);
+	rt_pair_destroy(&p);
+	return ok;
+}
+
 static void test_region(unsigned int flags)
 {
 	uint8_t *mem = map_target(flags), *src = map_source(flags);
 	struct ibv_mr *mr = ibv_reg_mr(rt_dev_b()->pd, mem, LEN, RT_ACCESS_ALL);
-	struct ibv_mr *smr = ibv_reg_mr(rt_dev_a()->pd, src, BIG, 0);
+	struct ibv_mr *smr = ibv_reg_mr(rt_dev_a()->pd, src, SOURCE_LEN, 0);
 	struct rt_pair p;
 
 	if (!rt_ok(mr && smr, "register a region of %zu MiB (%s)", LEN / MIB,
@@ -213,10 +232,12 @@ static void test_region(unsigned int flags)
 	rt_ok(write_big(&p, (uintptr_t)src, smr->lkey, (uintptr_t)mem + START, mr->rkey,
 			BIG) && big_arrived(mem),
 	      "one WRITE of 2^31 bytes");
+	rt_ok(refused((uintptr_t)src, smr->lkey, (uintptr_t)mem, mr->rkey),
+	      "one of 2^31 + 1 bytes is refused");
 	rt_pair_destroy(&p);
 	ibv_dereg_mr(smr);
 	ibv_dereg_mr(mr);
-	munmap(src, BIG);
+	munmap(src, SOURCE_LEN);
 	munmap(mem, LEN);
 }
 

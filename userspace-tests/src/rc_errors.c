@@ -452,33 +452,6 @@ static void test_atomic_misaligned(void)
 }
 
 /* Two SGEs of 2^30 + 2^30 + 8 bytes over one small region. */
-static void test_too_long(void)
-{
-	struct ibv_sge sge[3];
-	struct ibv_send_wr wr;
-	struct ibv_wc wc = {};
-	struct rt_pair p;
-	bool ok;
-	int i;
-
-	for (i = 0; i < 3; i++) {
-		sge[i] = sge_of(&abuf, 0, i < 2 ? 1u << 30 : 8);
-		if (i == 2)
-			sge[i].length = 8;
-	}
-	pair(&p, NULL);
-	wr = rdma_wr(IBV_WR_RDMA_WRITE, sge, (uintptr_t)bbuf.p, bbuf.mr->rkey);
-	wr.num_sge = 3;
-	ok = true;
-	if (!rt_post(&p.a, &wr))
-		ok = RT_CHECK(rt_poll(p.a.scq, &wc, 0)) &&
-		     RT_CHECK(wc.status == IBV_WC_LOC_LEN_ERR ||
-			      wc.status == IBV_WC_LOC_PROT_ERR) &&
-		     rt_wait_state(&p.a, IBV_QPS_ERR);
-	rt_ok(ok, "message of more than 2^31 bytes refused");
-	rt_pair_destroy(&p);
-}
-
 /* Nothing posted in the wrong state may ever leave. */
 static void test_post_in_state(void)
 {
@@ -733,7 +706,6 @@ int main(int argc, char **argv)
 	test_rnr_retry_changed();
 	test_retry_exceeded();
 	test_atomic_misaligned();
-	test_too_long();
 	test_post_in_state();
 	test_flush();
 	test_unsignalled_error();

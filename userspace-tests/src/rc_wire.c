@@ -1058,7 +1058,7 @@ static uint64_t now_us(void)
 static bool rnr_in_time(void)
 {
 	/* a kernel with all its checks may need as long as a tick for the way alone */
-	uint64_t limit = rt_slow() ? UINT64_MAX : 3500;
+	uint64_t limit = rt_slow() ? UINT64_MAX : 1000;
 	uint64_t begin, took, best = UINT64_MAX;
 	struct raw_pkt k;
 	struct ibv_wc wc;

@@ -37,6 +37,39 @@ details()
 	grep -q "drv_$2" "$TMP/details"
 }
 
+# told WORD - what "hold" has said of its own
+told()
+{
+	sed -n "s/^$1 //p" "$TMP/hold.out"
+}
+
+# What rdma says of the process that holds them is what that process was given.
+truth()
+{
+	local of=".* pid $held "
+	rdma resource show qp link roe0/1 lqpn "$(told qpn)" | tee "$TMP/shown" &&
+		grep -q "type RC state RTS$of" "$TMP/shown" || return
+	rdma resource show cq dev roe0 | tee "$TMP/shown" &&
+		grep -q "cqe $(told cqe)$of" "$TMP/shown" || return
+	rdma resource show mr dev roe0 | tee "$TMP/shown" &&
+		grep -q "mrlen $(told mrlen)$of" "$TMP/shown"
+}
+
+# extents BYTES - pieces of memory that an MR of so many has
+extents()
+{
+	rdma resource show mr dev roe0 -dd | tr '\n' ' ' | sed 's/dev roe0 mrn/\n&/g' |
+		sed -n "s/.*mrlen $1 .*drv_extents \([0-9]*\).*/\1/p"
+}
+
+few_extents()
+{
+	local n
+	n=$(extents "$1")
+	echo "extents: $n"
+	[ "$n" -ge 1 ] && [ "$n" -le "$2" ]
+}
+
 echo 1 > $tracing/events/roe/enable
 check "pingpong under trace" pingpong
 check "an RC program with errors under trace" rc_errors -d roe0
@@ -48,10 +81,16 @@ check "state changes" seen qp_state "RTS -> ERR"
 check "NAKs" seen nak "syndrome 0x62"
 check "retransmissions" seen retransmit "from psn"
 
-background hold -d roe0 -g "$g0" -t 300
+background hold -d roe0 -g "$g0" -t 300 > "$TMP/hold.out"
+held=$bg
 check "details of a QP" wait_for 10 details qp "sq_una"
 check "details of a CQ" wait_for 10 details cq "unpolled"
 check "details of an MR" wait_for 10 details mr "extents"
+check "QPN, CQEs and length are those of the process" wait_for 10 truth
+huge_pages 2
+background hold -d roe0 -g "$g0" -t 300 huge > "$TMP/huge.out"
+check "an MR of huge pages has no more extents than they are" wait_for 10 few_extents 4194304 2
+kill "$bg"
 
 for c in out_of_buffer req_cqe_error req_remote_access_errors resp_remote_access_errors \
 	 req_rnr_retries_exceeded req_transport_retries_exceeded rx_read_requests; do
