@@ -1860,7 +1860,6 @@ static struct roe_pkt a_send(u8 opcode, u32 n)
 {
 	bool last = opcode == ROE_OP_SEND_LAST;
 
-
 	return (struct roe_pkt){ .opcode = opcode, .psn = PSN0 + n, .ackreq = last,
 				 .len = last ? 10 : SIM_MTU };
 }

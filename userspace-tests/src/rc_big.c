@@ -6,10 +6,11 @@
  *
  * Moves MIB (default 1024) MiB in messages of 64 MiB by WRITE, READ and SEND, every
  * byte checked. Then WRITEs into a region of more than 4 GiB, the last one of exactly
- * 2^31 bytes; one of a byte more is refused. A small machine can do it: the region is a file of 68 MiB mapped many
- * times over, what is sent one of 6 MiB; with lengths that are no powers of two an offset
- * that has lost bits is one of other bytes. huge: the files are of 2 MiB pages, of which
- * 37 have to be free; a checked kernel takes minutes to pin 4 GiB page by page.
+ * 2^31 bytes; one of a byte more is refused. A small machine can do it: the region is a
+ * file of 68 MiB mapped many times over, what is sent one of 6 MiB; with lengths that are
+ * no powers of two an offset that has lost bits is one of other bytes. huge: the files are
+ * of 2 MiB pages, of which 37 have to be free; a checked kernel takes minutes to pin 4 GiB
+ * page by page.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
