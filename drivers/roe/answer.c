@@ -443,6 +443,8 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 			read_refused(qp, ctx, rs);
 			return true;
 		}
+		if (!off)
+			smp_rmb();	/* where it is copied now: READ after READ, as in frame.c */
 		ok = roe_sge_load_mr(qp, txb, mr, rs->va + off, rs->len - off);
 		roe_mr_put(mr);
 		if (!ok)

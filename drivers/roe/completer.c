@@ -247,6 +247,8 @@ static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 		return;
 	off = ((rx->p.psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	status = check_read(qp, wqe, &rx->p, off);
+	if (ctx->direct && !off)
+		smp_rmb();	/* this is the peer's memory: READ after READ, as in frame.c */
 	if (status == IB_WC_SUCCESS &&
 	    !roe_sge_write(qp, ctx, wqe, off, rx->vec, rx->p.len)) {
 		if (roe_fault_missed(qp, ctx, &qp->req.fault)) {

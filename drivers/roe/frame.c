@@ -199,6 +199,9 @@ static void seal_all(struct roe_frame_head *head, struct roe_tx_pkt *pkt, unsign
 		else
 			roe_header_build(&pkt[i].p, pkt[i].buf);
 		roe_frame_head_set(head, id + i, roe_tx_bytes(&pkt[i]));
+		if (pkt[i].p.opcode == ROE_OP_READ_RESP_FIRST ||
+		    pkt[i].p.opcode == ROE_OP_READ_RESP_ONLY)
+			smp_rmb();	/* no older bytes than the READ before it (wire.md 9) */
 		seal(&run, head, &pkt[i]);
 	}
 	roe_icrc_end(&run);

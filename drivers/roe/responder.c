@@ -149,6 +149,8 @@ static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 	u64 end;
 
 	if (flags & ROE_F_START) {
+		/* who sees bytes of this WRITE sees all of those before it (wire.md 9) */
+		smp_wmb();
 		resp->va = rx->p.va;
 		resp->rkey = rx->p.rkey;
 		resp->dmalen = rx->p.dmalen;
