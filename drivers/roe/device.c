@@ -147,14 +147,21 @@ static void get_dev_fw_str(struct ib_device *ibdev, char *str)
 	snprintf(str, IB_FW_VERSION_NAME_MAX, "%d.%d.0", ROE_VERSION_MAJOR, ROE_VERSION_MINOR);
 }
 
-/* The core knows how to ask; but it warns at each call where nobody answers (lo). */
+/*
+ * The core knows how to ask; but it warns at each call where nobody answers (lo, or a macvlan
+ * over a netdev that does not), and any process may ask all the time.
+ */
 static void query_speed(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
-	const struct ethtool_ops *ops = roe_dev(ibdev)->ndev->ethtool_ops;
+	struct ethtool_link_ksettings link;
+	int err;
 
+	rtnl_lock();
+	err = __ethtool_get_link_ksettings(roe_dev(ibdev)->ndev, &link);
+	rtnl_unlock();
 	attr->active_speed = IB_SPEED_SDR;
 	attr->active_width = IB_WIDTH_1X;
-	if (ops && ops->get_link_ksettings)
+	if (!err && link.base.speed != (u32)SPEED_UNKNOWN)
 		ib_get_eth_speed(ibdev, port, &attr->active_speed, &attr->active_width);
 }
 

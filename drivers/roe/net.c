@@ -279,11 +279,11 @@ static struct socket *open_socket(struct net *net, bool v6)
 		return sock;
 	}
 	if (err == -EADDRINUSE)
-		pr_info("UDP port %u over IPv%u is in use (rdma_rxe?): going on with the netfilter hook alone\n",
-			ROE_UDP_PORT, v6 ? 6 : 4);
+		pr_info_ratelimited("UDP port %u over IPv%u is in use (rdma_rxe?): going on with the netfilter hook alone\n",
+				    ROE_UDP_PORT, v6 ? 6 : 4);
 	else
-		pr_info("no socket on UDP port %u over IPv%u (error %d): going on with the netfilter hook alone\n",
-			ROE_UDP_PORT, v6 ? 6 : 4, err);
+		pr_info_ratelimited("no socket on UDP port %u over IPv%u (error %d): going on with the netfilter hook alone\n",
+				    ROE_UDP_PORT, v6 ? 6 : 4, err);
 	return NULL;
 }
 
