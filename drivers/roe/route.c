@@ -83,9 +83,14 @@ void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 	ndev = rcu_dereference(grh->sgid_attr->ndev);
 	av->oif = ndev ? ndev->ifindex : 0;
 	av->net_cookie = ndev ? dev_net(ndev)->net_cookie : 0;
-	/* one that is being moved has the number of neither here nor there for a while */
-	if (ndev && dev_get_by_index_rcu(dev_net(ndev), av->oif) != ndev)
+	/*
+	 * One that is being moved has the number of neither here nor there for a while, and a
+	 * VLAN that goes frees its map of priorities without a grace period.
+	 */
+	if (ndev && dev_get_by_index_rcu(dev_net(ndev), av->oif) != ndev) {
 		av->oif = 0;
+		ndev = NULL;
+	}
 	av->sl = rdma_ah_get_sl(attr);
 	av->priority = priority(ndev, av->tclass, av->sl);
 	rcu_read_unlock();

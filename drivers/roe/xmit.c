@@ -113,6 +113,20 @@ static void add(struct roe_refused *sum, const struct roe_refused *part)
 	sum->answered |= part->answered;
 }
 
+static int hand_to_ip(struct sk_buff *skb)
+{
+	struct net_device *dev = dst_dev(skb_dst(skb));
+
+	/* its own has gone, and this one is in the host's namespace, with the host's rules */
+	if (unlikely(dev == blackhole_netdev)) {
+		kfree_skb(skb);
+		return -ENETDOWN;
+	}
+	if (skb->protocol == htons(ETH_P_IPV6))
+		return ip6_local_out(dev_net(dev), NULL, skb);
+	return ip_local_out(dev_net(dev), NULL, skb);
+}
+
 /**
  * roe_xmit_send() - hand skbs to IP
  * @stats: of the QP
@@ -133,7 +147,6 @@ void roe_xmit_send(u64 __percpu *stats, struct sk_buff_head *skbs, struct roe_re
 		struct roe_refused pkts = *contents(skb);
 		/* BTH to ICRC of each packet, as the receiver counts: a train has one head */
 		u32 len = skb->len - skb_transport_offset(skb) - sizeof(struct udphdr);
-		struct net *net = dev_net(dst_dev(skb_dst(skb)));
 		int err;
 
 		/* behind one that was refused the peer would only throw it away */
@@ -145,11 +158,7 @@ void roe_xmit_send(u64 __percpu *stats, struct sk_buff_head *skbs, struct roe_re
 		}
 		/* or IP would take it for options */
 		memset(contents(skb), 0, sizeof(pkts));
-		if (skb->protocol == htons(ETH_P_IPV6))
-			err = ip6_local_out(net, NULL, skb);
-		else
-			err = ip_local_out(net, NULL, skb);
-
+		err = hand_to_ip(skb);
 		if (net_xmit_eval(err)) {
 			add(&here, &pkts);
 			roe_stat_count(stats, ROE_STAT_TX_DROP, n);
