@@ -5,6 +5,7 @@
  */
 #include <linux/log2.h>
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include "cq.h"
 #include "device.h"
 
@@ -732,15 +733,22 @@ static struct ib_wc *swap_array(struct roe_cq *cq, struct ib_wc *wc, u32 mask)
 int roe_cq_reserve(struct roe_cq *cq, u32 n)
 {
 	struct ib_wc *wc = NULL;
+	unsigned int noio;
 	u32 slots;
 
 	if (cq->ring)
 		return 0;
 	mutex_lock(&cq->resize_lock);
+	/*
+	 * Controllers of storage share CQs: the memory may come from pages that are written by one
+	 * whose QP has failed, and destroy_qp waits for this lock.
+	 */
+	noio = memalloc_noio_save();
 	slots = roundup_pow_of_two(cq->ib.cqe + cq->reserved + n);
 	if (slots > cq->wc_mask + 1) {
 		wc = kvcalloc(slots, sizeof(*wc), GFP_KERNEL);
 		if (!wc) {
+			memalloc_noio_restore(noio);
 			mutex_unlock(&cq->resize_lock);
 			return -ENOMEM;
 		}
@@ -749,6 +757,7 @@ int roe_cq_reserve(struct roe_cq *cq, u32 n)
 		spin_unlock_irq(&cq->lock);
 	}
 	cq->reserved += n;
+	memalloc_noio_restore(noio);
 	mutex_unlock(&cq->resize_lock);
 	kvfree(wc);
 	return 0;
