@@ -17,9 +17,15 @@
 #include "answer.h"
 #include "trace.h"
 
-/* Between two packets that a peer sends again it does not take longer: as a rule, and at most. */
-#define AGAIN_MIN_NS	(100 * NSEC_PER_USEC)
+/* Between two packets that a peer sends again it does not take longer: at least, and at most. */
+#define AGAIN_MIN_NS	NSEC_PER_MSEC
+#define AGAIN_RTTS	8
 #define AGAIN_NS	(ROE_AGAIN_US * NSEC_PER_USEC)
+/*
+ * What came so soon after a NAK, as a part of a round trip, was not sent again for it. One packet
+ * that IP sends at once is quicker than a message and its ACK: a third was seen on one host.
+ */
+#define LATE_PART	8
 
 /*
  * A response acknowledges all before it. A NAK for that PSN itself did not leave before
@@ -148,7 +154,7 @@ static bool ends_probe(const struct roe_resp *resp, u32 psn)
  * to a requester, but rdma_rxe waits for ever if the last packet of a message is acknowledged
  * while it sends one before that again, and then loses the last one.
  *
- * Return: true if the ACK waits, for half a millisecond at most since the last such packet.
+ * Return: true if the ACK waits, for some milliseconds at most since the last such packet.
  */
 bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 {
@@ -158,8 +164,9 @@ bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 	if (!resp->ack_due || roe_psn_diff(psn, resp->ack_psn) >= 0 || ends_probe(resp, psn))
 		return false;
 	/* it was late, and is no answer to the NAK: the peer learns from the ACK how late */
-	if (rtt && ctx->now - resp->gap_told < rtt)
+	if (ctx->now - resp->gap_told < rtt / LATE_PART)
 		return false;
+	rtt *= AGAIN_RTTS;
 	resp->ack_after = ctx->now + (rtt ? clamp_t(u64, rtt, AGAIN_MIN_NS, AGAIN_NS) : AGAIN_NS);
 	resp->echo.until = 0;
 	return true;

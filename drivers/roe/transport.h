@@ -45,7 +45,7 @@
 #define ROE_RNR_LONG_NS		(100ull * NSEC_PER_MSEC)
 #define ROE_RNR_PATIENCE_NS	(10 * NSEC_PER_MSEC)
 #define ROE_RNR_LOOK_NS		(250 * NSEC_PER_USEC)
-#define ROE_AGAIN_US		500	/* an ACK waits for what is sent again (answer.c) */
+#define ROE_AGAIN_US		4000	/* an ACK waits for what is sent again (answer.c) */
 #define ROE_LOCAL_DROP_NS	(200 * NSEC_PER_USEC)
 /*
  * READ responses leave one by one for so long after it, for a qdisc may take half of a train,
