@@ -154,7 +154,7 @@ static bool ends_probe(const struct roe_resp *resp, u32 psn)
  * to a requester, but rdma_rxe waits for ever if the last packet of a message is acknowledged
  * while it sends one before that again, and then loses the last one.
  *
- * Return: true if the ACK waits, for some milliseconds at most since the last such packet.
+ * Return: true if the ACK waits, for some milliseconds at most.
  */
 bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 {
@@ -166,9 +166,14 @@ bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 	/* it was late, and is no answer to the NAK: the peer learns from the ACK how late */
 	if (ctx->now - resp->gap_told < rtt / LATE_PART)
 		return false;
-	rtt *= AGAIN_RTTS;
-	resp->ack_after = ctx->now + (rtt ? clamp_t(u64, rtt, AGAIN_MIN_NS, AGAIN_NS) : AGAIN_NS);
 	resp->echo.until = 0;
+	if (resp->ack_after)
+		return true;
+	rtt = rtt ? clamp_t(u64, AGAIN_RTTS * rtt, AGAIN_MIN_NS, AGAIN_NS) : AGAIN_NS;
+	/* a part of the peer's own clock, which is as a rule that of ours */
+	if (qp->timeout_ns)
+		rtt = min(rtt, qp->timeout_ns / 8);
+	resp->ack_after = ctx->now + rtt;
 	return true;
 }
 
@@ -329,8 +334,6 @@ void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
 		duplicate_once(qp, p, ROE_RSRC_EMPTY);
 	else if (p->ackreq)
 		duplicate_message(qp, ctx, p->psn);
-	else if (resp->ack_after)
-		roe_answer_put_off(qp, ctx, p->psn);
 }
 
 static void answered(struct roe_resp *resp, struct roe_rsrc *rs)
