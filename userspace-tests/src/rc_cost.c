@@ -3,10 +3,11 @@
  * rc_cost - what an RC message costs: both ends in one process, driven by
  * completion events, so that nobody burns a processor while polling.
  *
- * usage: rc_cost -d DEV [-D DEV2] [-g GID] [-G GID2] -- OP SIZE MTU WINDOW MS [mark]
+ * usage: rc_cost -d DEV [-D DEV2] [-g GID] [-G GID2] -- OP SIZE MTU WINDOW MS EVERY [mark]
  *
  * OP is write, read, send or atomic. Keeps WINDOW messages of SIZE bytes in
- * flight from DEV to DEV2 for MS milliseconds, with a path MTU of MTU bytes.
+ * flight from DEV to DEV2 for MS milliseconds, with a path MTU of MTU bytes, of
+ * which one in EVERY asks for a completion; 1 to WINDOW.
  * The bytes of the last message are checked. With "mark", the lines
  * "rc_cost: begin" and "rc_cost: end" on stderr tell a watcher when, and it
  * waits for a line of stdin after each.
@@ -28,7 +29,7 @@ static struct rt_buf abuf, bbuf;
 static struct ibv_comp_channel *channel;
 static enum ibv_wr_opcode op;
 static size_t size;
-static unsigned int window;
+static unsigned int window, every;
 static unsigned long long posted, done, received, wakeups;
 
 static double now(void)
@@ -111,8 +112,10 @@ static void post(void)
 		.addr = (uintptr_t)abuf.p, .length = size,
 		.lkey = abuf.mr->lkey,
 	};
-	struct ibv_send_wr wr = rt_wr(posted, op, IBV_SEND_SIGNALED, &sge, 1);
+	struct ibv_send_wr wr = rt_wr(posted, op, 0, &sge, 1);
 
+	if ((posted + 1) % every == 0)
+		wr.send_flags = IBV_SEND_SIGNALED;
 	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr.wr.atomic.remote_addr = (uintptr_t)bbuf.p;
 		wr.wr.atomic.rkey = bbuf.mr->rkey;
@@ -154,13 +157,11 @@ static void wait_event(void)
 	wakeups++;
 }
 
-/* One turn: refill the window, sleep until something has completed. */
-static void turn(void)
+/* Sleeps until something has completed. */
+static void take(void)
 {
 	unsigned int n;
 
-	while (posted - done < window)
-		post();
 	n = reap(pair.a.scq);
 	if (!n) {
 		if (ibv_req_notify_cq(pair.a.scq, 0))
@@ -171,13 +172,20 @@ static void turn(void)
 			n = reap(pair.a.scq);
 		}
 	}
-	done += n;
+	done += n * every;
 	/* An acknowledged SEND has its receive completion. */
 	if (op == IBV_WR_SEND) {
 		n = reap(pair.b.rcq);
 		received += n;
 		post_recv(n);
 	}
+}
+
+static void turn(void)
+{
+	while (posted - done < window)
+		post();
+	take();
 }
 
 static void set_up(int mtu)
@@ -216,14 +224,17 @@ int main(int argc, char **argv)
 	char **a;
 
 	rt_parse(argc, argv);
-	if (argc - rt_args.first < 5)
-		rt_die("usage: %s -d DEV -D DEV2 -- OP SIZE MTU WINDOW MS", argv[0]);
+	if (argc - rt_args.first < 6)
+		rt_die("usage: %s -d DEV -D DEV2 -- OP SIZE MTU WINDOW MS EVERY", argv[0]);
 	a = argv + rt_args.first;
 	op = parse_op(a[0]);
 	size = op == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : strtoul(a[1], NULL, 0);
 	window = atoi(a[3]);
 	ms = atoi(a[4]);
-	marks = a[5] && !strcmp(a[5], "mark");
+	every = atoi(a[5]);
+	if (!every || every > window)
+		rt_die("EVERY is 1 to WINDOW");
+	marks = a[6] && !strcmp(a[6], "mark");
 	set_up(atoi(a[2]));
 
 	while (done < WARM_UP)
@@ -240,8 +251,9 @@ int main(int argc, char **argv)
 	getrusage(RUSAGE_SELF, &r1);
 	mark("end");
 	done0 = done - done0;
-	while (done < posted)
-		turn();
+	/* the last ones may have asked for none */
+	while (posted - done >= every)
+		take();
 	if (op != IBV_WR_ATOMIC_FETCH_AND_ADD &&
 	    !rt_check(op == IBV_WR_RDMA_READ ? abuf.p : bbuf.p, size, 1, 0))
 		rt_die("the bytes that arrived are not those that were sent");
