@@ -248,15 +248,6 @@ static int judge(struct net_device *ndev)
 		pr_err("%s is not an Ethernet device\n", netdev_name(ndev));
 		return -EOPNOTSUPP;
 	}
-	/*
-	 * To the RDMA core the addresses of a VLAN belong to the device on the netdev
-	 * below it (roce_gid_mgmt.c): a device on the VLAN would never get a GID.
-	 */
-	if (is_vlan_dev(ndev)) {
-		pr_err("%s is a VLAN: its addresses become GIDs of a device on %s\n",
-		       netdev_name(ndev), netdev_name(vlan_dev_real_dev(ndev)));
-		return -EOPNOTSUPP;
-	}
 	if (!iboe_get_mtu(READ_ONCE(ndev->mtu))) {
 		pr_err("%s: MTU %u is too small for RoCE\n", netdev_name(ndev), ndev->mtu);
 		return -EINVAL;
@@ -268,10 +259,32 @@ static int judge(struct net_device *ndev)
 	return 0;
 }
 
+/*
+ * To the RDMA core the addresses of a VLAN belong to the device on the netdev below it
+ * (roce_gid_mgmt.c): one on the VLAN itself would never get a GID. So as with a NIC there is
+ * one device for all of them. What is below stays as long as the reference to @ndev.
+ */
+static struct net_device *below_vlan(const char *name, struct net_device *ndev)
+{
+	struct net_device *real = vlan_dev_real_dev(ndev);
+
+	if (!net_eq(dev_net(real), dev_net(ndev))) {
+		pr_err("%s is a VLAN of another namespace's netdev: its addresses become GIDs of a device there\n",
+		       netdev_name(ndev));
+		return NULL;
+	}
+	pr_info("%s is a VLAN: %s is for %s, with the addresses of both\n", netdev_name(ndev), name,
+		netdev_name(real));
+	return real;
+}
+
 static int newlink(const char *name, struct net_device *ndev)
 {
-	int err = judge(ndev);
+	int err;
 
+	if (is_vlan_dev(ndev))
+		ndev = below_vlan(name, ndev);
+	err = ndev ? judge(ndev) : -EOPNOTSUPP;
 	if (err)
 		return err;
 	end_devices(is_dead, NULL);

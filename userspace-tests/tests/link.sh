@@ -176,6 +176,21 @@ check "dummy" kind rdum 10.3.0.1
 ip link add rmac link va type macvlan mode bridge && netdevs+=(rmac)
 check "macvlan" kind rmac 10.4.0.1
 ip link del rmac
+ip link add link va name va.7 type vlan id 7 && netdevs+=(va.7)
+if [ "$ROE_TYPE" = roe ]; then
+	# a second one would be a second one of va
+	vlan()
+	{
+		kind va.7 10.7.0.1 && link_add roe0 va.7 || return
+		rdma link show roe0/1 | grep "netdev va "
+		! rdma link add roe1 type roe netdev va && link_del roe0
+	}
+	check "VLAN: the device of what is below" vlan
+	ip link add link va.7 name va.7.9 type vlan id 9 && netdevs+=(va.7.9)
+	check "VLAN in a VLAN" kind va.7.9 10.79.0.1
+	ip link del va.7.9
+fi
+ip link del va.7
 ip link add rbond type bond mode active-backup && netdevs+=(rbond)
 ip link add vc type veth peer name vd && netdevs+=(vc)
 ip link set vd up
@@ -227,11 +242,13 @@ if [ "$ROE_TYPE" = roe ]; then
 	netdevs+=(rtun)
 	refused_by_roe "a netdev that is not Ethernet" "rtun is not an Ethernet device" \
 		rdma link add roe0 type roe netdev rtun
-	ip link add link va name va.7 type vlan id 7
-	refused_by_roe "a VLAN, whose addresses belong to the device below" \
-		"va.7 is a VLAN: its addresses become GIDs of a device on va" \
-		rdma link add roe0 type roe netdev va.7
-	ip link del va.7
+	netns_add rvlan
+	ip link add link va name va.8 type vlan id 8
+	ip link set va.8 netns rvlan
+	refused_by_roe "a VLAN in a namespace without what is below it" \
+		"va.8 is a VLAN of another namespace's netdev" \
+		ip netns exec rvlan rdma link add roe0 type roe netdev va.8
+	ip netns del rvlan
 	ip link set vb mtu 300
 	refused_by_roe "a netdev with too small an MTU" "vb: MTU 300 is too small" \
 		rdma link add roe0 type roe netdev vb
