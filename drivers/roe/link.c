@@ -216,9 +216,14 @@ static void end_devices(bool (*match)(const struct roe_dev *, const struct net *
 	}
 }
 
-static bool is_dead(const struct roe_dev *dev, const struct net *net)
+/*
+ * Dead, or without its netdev and a worker is about to end it: neither its name nor its netdev,
+ * where that has but moved to another namespace, is in use. One that could not be told yet may
+ * not be registered.
+ */
+static bool is_over(const struct roe_dev *dev, const struct net *net)
 {
-	return dev->dead;
+	return dev->dead || (dev->gone && !dev->missed);
 }
 
 static bool is_in_net(const struct roe_dev *dev, const struct net *net)
@@ -287,7 +292,7 @@ static int newlink(const char *name, struct net_device *ndev)
 	err = ndev ? judge(ndev) : -EOPNOTSUPP;
 	if (err)
 		return err;
-	end_devices(is_dead, NULL);
+	end_devices(is_over, NULL);
 	return roe_device_add(name, ndev);
 }
 

@@ -264,6 +264,25 @@ if [ "$ROE_TYPE" = roe ]; then
 	check "rdma link add loads the module" link_add roe0 va
 	link_del roe0
 fi
+# A worker ends the device that a netdev leaves behind; who is quicker meets neither its name
+# nor its netdev in use.
+moved()
+{
+	local here="" there="ip netns exec rmove" i
+
+	netns_add rmove || return
+	for i in 1 2 3 4 5 6; do
+		$here rdma link add roe0 type "$ROE_TYPE" netdev vb || return
+		# users make its end take longer
+		[ $i != 1 ] || start_hold || return
+		$here ip link set vb netns "$([ -n "$here" ] && echo 1 || echo rmove)"
+		[ -n "$here" ] && here="" || here=$there
+	done
+	ip netns del rmove
+	ip link set vb up
+	wait_for 10 no_device roe0
+}
+[ "$ROE_TYPE" != roe ] || check "a netdev that has just moved" moved
 check "a netdev that comes up while the device is made" early_events
 check "link on va" link_add roe0 va
 refused_by_roe "the same name again" "vb: the name roe0 is in use" \
