@@ -22,6 +22,8 @@ export HOME
 ROE_CACHE=${ROE_CACHE:-$HOME/.cache/roe}
 export ROE_TOP ROE_CACHE
 ROE_KERNELS="6.1 6.12 7.2 debug"
+# Debian's with PREEMPT_RT: for who asks for them, make check does not
+ROE_KERNELS_RT="6.1-rt 6.12-rt"
 ROE_MIRROR=${ROE_MIRROR:-http://deb.debian.org/debian}
 
 # Debian's tools live in sbin; a plain user's PATH may lack it.
@@ -36,14 +38,14 @@ die()  { printf 'roe: error: %s\n' "$*" >&2; exit 2; }
 elapsed() { printf '%d:%02d' $((($1) / 60)) $((($1) % 60)); }
 
 is_kernel() {
-	case " $ROE_KERNELS " in
+	case " $ROE_KERNELS $ROE_KERNELS_RT " in
 	*" $1 "*) return 0 ;;
 	esac
 	return 1
 }
 
 need_kernel() {
-	is_kernel "${1:-}" || die "unknown kernel '${1:-}': one of $ROE_KERNELS"
+	is_kernel "${1:-}" || die "unknown kernel '${1:-}': one of $ROE_KERNELS $ROE_KERNELS_RT"
 }
 
 # need_tests COMMAND... - where it is run-tests, are there tests of these names?
@@ -94,7 +96,7 @@ tests_of() {
 		fi
 		for k in ${2//,/ }; do
 			case " $row " in
-			*" all "* | *" $k "*) ;;
+			*" all "* | *" ${k%-rt} "*) ;;
 			*) continue 2 ;;
 			esac
 		done

@@ -75,7 +75,8 @@ static void on_demand(struct rt_dev *dev, const char *who, uint64_t flags)
 	uint64_t end = rt_now_ms() + rt_timeout_ms;
 	long long before;
 
-	if (p == MAP_FAILED || madvise(p, ODP_LEN, MADV_NOHUGEPAGE) ||
+	/* EINVAL: a kernel without, as with PREEMPT_RT */
+	if (p == MAP_FAILED || (madvise(p, ODP_LEN, MADV_NOHUGEPAGE) && errno != EINVAL) ||
 	    madvise(p, ODP_LEN, MADV_POPULATE_READ))
 		rt_die("mmap: %m");
 	mr = ibv_reg_mr(dev->pd, p, ODP_LEN, IBV_ACCESS_ON_DEMAND);
