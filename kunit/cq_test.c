@@ -4,6 +4,7 @@
  */
 #include <kunit/test.h>
 #include <linux/delay.h>
+#include <linux/interrupt.h>
 #include <linux/kthread.h>
 #include "../drivers/roe/cq.h"
 #include "../drivers/roe/device.h"
@@ -15,6 +16,8 @@ struct cq_test {
 	struct roe_cq	kernel, user;
 	atomic_t	errors, notified;
 	struct completion entered, leave, settled;
+	struct tasklet_struct poll;
+	struct task_struct *poller;
 };
 
 static void count_error(struct ib_event *event, void *context)
@@ -635,9 +638,10 @@ static void cq_moderation(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post(cq, 7), ROE_CQ_NOTIFY);
 }
 
+/* Handlers do not sleep. */
 static void queue_poll(struct ib_cq *ibcq, void *context)
 {
-	msleep(50);
+	mdelay(50);
 	schedule_work(&ibcq->work);
 }
 
@@ -672,11 +676,14 @@ static void cq_poll_late(struct kunit *test)
 static void count_and_wait(struct ib_cq *ibcq, void *context)
 {
 	struct cq_test *t = context;
+	int i;
 
 	if (atomic_inc_return(&t->notified) > 1)
 		return;
 	complete(&t->entered);
-	wait_for_completion_timeout(&t->leave, 30 * HZ);
+	/* the test goes on on another CPU */
+	for (i = 0; i < 30000 && !completion_done(&t->leave); i++)
+		mdelay(1);
 }
 
 static int settle(void *data)
@@ -686,6 +693,41 @@ static int settle(void *data)
 	roe_cq_settle(&t->kernel);
 	complete(&t->settled);
 	return 0;
+}
+
+static void raise_poll(struct ib_cq *ibcq, void *context)
+{
+	struct cq_test *t = context;
+
+	tasklet_schedule(&t->poll);
+	/* from a worker with softirqs enabled it would run in ksoftirqd, or before this */
+	atomic_set(&t->notified, in_softirq() ? 1 : 100);
+}
+
+static void poll_raised(struct tasklet_struct *poll)
+{
+	struct cq_test *t = container_of(poll, struct cq_test, poll);
+
+	atomic_inc(&t->notified);
+	t->poller = current;
+	complete(&t->entered);
+}
+
+/* What a handler raises in a worker runs there, at once, as irq_poll_sched() expects. */
+static void cq_poll_softirq(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct roe_cq *cq = &t->kernel;
+
+	init_completion(&t->entered);
+	tasklet_setup(&t->poll, poll_raised);
+	cq->ib.comp_handler = raise_poll;
+	set_bit(0, &cq->owed);
+	roe_cq_settle(cq);
+	KUNIT_EXPECT_NE(test, wait_for_completion_timeout(&t->entered, 30 * HZ), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->notified), 2);
+	KUNIT_EXPECT_PTR_EQ(test, t->poller, current);
+	tasklet_kill(&t->poll);
 }
 
 /* One of the QPs of a CQ is destroyed while another one's event is reported, and a next due. */
@@ -766,6 +808,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_missed_events),
 	KUNIT_CASE(cq_moderation),
 	KUNIT_CASE(cq_poll_late),
+	KUNIT_CASE(cq_poll_softirq),
 	KUNIT_CASE(cq_settle_shared),
 	KUNIT_CASE(cq_period_late),
 	KUNIT_CASE(cq_consumer_ahead),

@@ -304,11 +304,18 @@ static void call_handler(struct roe_cq *cq)
 		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
 
-/* Whoever takes the bit calls: the worker, or who waits for the worker no longer. */
+/*
+ * Whoever takes the bit calls: the worker, or who waits for the worker no longer. As a softirq
+ * would: what the handler raises, as a CQ of IB_POLL_SOFTIRQ does, runs at the end of this, and
+ * does not wait for ksoftirqd.
+ */
 static void pay(struct roe_cq *cq)
 {
-	if (test_and_clear_bit(0, &cq->owed))
-		call_handler(cq);
+	if (!test_and_clear_bit(0, &cq->owed))
+		return;
+	local_bh_disable();
+	call_handler(cq);
+	local_bh_enable();
 }
 
 static void notify_late(struct work_struct *work)
