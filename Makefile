@@ -113,7 +113,7 @@ help:
 	@echo "  make test-vm KERNEL=..  userspace tests on one kernel; TEST=\"name ...\""
 	@echo "  make wire KERNEL=.. TEST=wire-NAME  a test on two machines on one wire"
 	@echo "                       (USO=1: one with UDP segmentation offload)"
-	@echo "  make bench            roe beside rdma_rxe and TCP; BENCH=quick|cost|slow|full"
+	@echo "  make bench            roe beside rdma_rxe and TCP; BENCH=quick|cost|slow|nvme|full"
 	@echo "  make bench-native     processor time per message at native speed (User Mode Linux)"
 	@echo "  make native           the CRC-32 kernels on the CPU of this host"
 	@echo "  make lint             checkpatch, sparse, shellcheck, vectors, W=1, arm64; PART=..."
