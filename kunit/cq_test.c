@@ -681,7 +681,7 @@ static void count_and_wait(struct ib_cq *ibcq, void *context)
 	if (atomic_inc_return(&t->notified) > 1)
 		return;
 	complete(&t->entered);
-	/* the test goes on on another CPU */
+	/* another CPU has the test */
 	for (i = 0; i < 30000 && !completion_done(&t->leave); i++)
 		mdelay(1);
 }
