@@ -122,7 +122,8 @@ bool roe_poster_streams(struct roe_poster *poster, u64 begin, u64 end)
 {
 	u64 before = poster->end;
 
-	poster->end = end;
+	/* the relay looks at it from another CPU */
+	WRITE_ONCE(poster->end, end);
 	forget(poster, end);
 	if (before && (s64)(begin - before) * STREAM_RATIO > (s64)(end - begin)) {
 		poster->streak -= min(poster->streak, STREAM_BREAK);
