@@ -244,7 +244,7 @@ static const char *load_message(struct fixture *f, u32 mtu)
 	return NULL;
 }
 
-/* Rows of packets: only what one element of a region that lasts has. */
+/* Rows of packets: only what one element of a region has that lasts, or is lent. */
 static const char *sources(struct fixture *f)
 {
 	u32 off = 0;
@@ -252,13 +252,14 @@ static const char *sources(struct fixture *f)
 	while (off < f->len) {
 		u32 len = f->len - off;
 		u64 va;
-		struct roe_mr *mr = roe_sge_source(f->qp, &f->ctx, f->wqe, off, &len, &va);
+		struct roe_mr *mr = roe_sge_source(f->qp, &f->ctx, f->wqe, f->txb, off, &len,
+						   &va);
 
 		if (!mr) {
 			off++;
 			continue;
 		}
-		if (mr != &f->mr[0])
+		if (mr != &f->mr[0] && !atomic_read(&mr->users))
 			return "row of a region that may go";
 		if (!len || len > f->len - off)
 			return "row too long";
@@ -280,7 +281,12 @@ static const char *read_run(struct fixture *f)
 	begin(f);
 	wrong = roe_sge_check(f->qp, &f->ctx, f->wqe, 0) ? NULL : "list refused";
 	wrong = wrong ?: read_once(f) ?: load_message(f, 1 + below(f, ELEM + 99)) ?: sources(f);
+	if (!wrong && atomic_read(&f->mr[1].users) > roe_txb_lends(f->txb))
+		wrong = "held more than once, or where nothing is lent";
+	roe_mr_return(f->txb);
 	end(f);
+	if (!wrong && atomic_read(&f->mr[1].users))
+		wrong = "still held";
 	return wrong;
 }
 
@@ -485,11 +491,111 @@ static void sge_memo(struct kunit *test)
 	end(f);
 }
 
+static struct roe_tx_pkt *load_one(struct fixture *f, u32 off)
+{
+	struct roe_tx_pkt *pkt = roe_txb_add(f->txb, ROE_OP_WRITE_MIDDLE, 10);
+
+	return pkt && roe_sge_load(f->qp, &f->ctx, f->wqe, off, f->txb) ? pkt : NULL;
+}
+
+/* What may be revoked is lent to a burst, once for all packets of it. */
+static void sge_lent(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_mr *fast = &f->mr[1];
+	struct roe_tx_pkt *pkt;
+	unsigned int i;
+
+	three(f)->lkey = fast->key;
+	f->txb->later = true;
+	begin(f);
+	for (i = 0; i < 3; i++) {
+		pkt = load_one(f, 100 + 10 * i);
+		KUNIT_EXPECT_TRUE(test, pkt && pkt->rx.nvec == 1 &&
+				  pkt->rx.vec[0].iov_base == addr_of(&f->wqe->sge[1]) + 10 * i);
+	}
+	KUNIT_EXPECT_EQ(test, atomic_read(&fast->users), 1);
+	roe_mr_return(f->txb);
+	KUNIT_EXPECT_EQ(test, atomic_read(&fast->users), 0);
+	roe_txb_reset(f->txb);
+	end(f);
+}
+
+/*
+ * A direct burst lets go of it before the receiver is locked. What was revoked before that holds
+ * it again is gone, also where it is the same key again by then; and nothing of the kind is in a
+ * burst with an invalidation.
+ */
+static void sge_lent_direct(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_mr *fast = &f->mr[1];
+	struct roe_tx_pkt *pkt;
+
+	three(f)->lkey = fast->key;
+	f->txb->direct = true;
+	begin(f);
+	pkt = load_one(f, 100);
+	KUNIT_EXPECT_TRUE(test, pkt && pkt->rx.nvec == 1 &&
+			  pkt->rx.vec[0].iov_base == addr_of(&f->wqe->sge[1]));
+	KUNIT_EXPECT_EQ(test, atomic_read(&fast->users), 1);
+	roe_mr_let_go(f->txb);
+	KUNIT_EXPECT_EQ(test, atomic_read(&fast->users), 0);
+	KUNIT_EXPECT_TRUE(test, roe_mr_hold_again(f->txb));
+	KUNIT_EXPECT_EQ(test, atomic_read(&fast->users), 1);
+	roe_mr_let_go(f->txb);
+	roe_mr_revoke(fast, ROE_MR_FREE);
+	fast->state = ROE_MR_VALID;
+	KUNIT_EXPECT_FALSE(test, roe_mr_hold_again(f->txb));
+	KUNIT_EXPECT_EQ(test, atomic_read(&fast->users), 0);
+	roe_txb_reset(f->txb);
+	end(f);
+
+	begin(f);
+	f->txb->invalidates = true;
+	pkt = load_one(f, 100);
+	KUNIT_EXPECT_TRUE(test, pkt && pkt->rx.nvec == 1 &&
+			  pkt->rx.vec[0].iov_base == roe_tx_payload(pkt));
+	KUNIT_EXPECT_EQ(test, atomic_read(&fast->users), 0);
+	roe_txb_reset(f->txb);
+	end(f);
+}
+
+/* A burst takes of a few of them what stays there; of the others it copies. */
+static void sge_lent_many(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_mr *many = kunit_kcalloc(test, ROE_TXB_MRS + 1, sizeof(*many), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, many);
+	f->txb->later = true;
+	rcu_read_lock();
+	for (i = 0; i <= ROE_TXB_MRS; i++) {
+		struct roe_mr *mr = &many[i];
+
+		*mr = f->mr[1];
+		KUNIT_EXPECT_TRUE(test, roe_mr_lend(&f->mr[0], f->txb));
+		preempt_disable();
+		atomic_inc(&mr->users);
+		if (!roe_mr_lend(mr, f->txb))
+			roe_mr_put(mr);
+		KUNIT_EXPECT_EQ(test, atomic_read(&mr->users), i < ROE_TXB_MRS);
+	}
+	roe_mr_return(f->txb);
+	for (i = 0; i <= ROE_TXB_MRS; i++)
+		KUNIT_EXPECT_EQ(test, atomic_read(&many[i].users), 0);
+	rcu_read_unlock();
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(sge_read),
 	KUNIT_CASE(sge_write),
 	KUNIT_CASE(sge_refused),
 	KUNIT_CASE(sge_memo),
+	KUNIT_CASE(sge_lent),
+	KUNIT_CASE(sge_lent_direct),
+	KUNIT_CASE(sge_lent_many),
 	{}
 };
 

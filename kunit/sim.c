@@ -517,10 +517,15 @@ static void hand_over(struct sim *sim, unsigned int i)
 	};
 
 	sim->sent[i] += sim->txb->n;
+	roe_mr_let_go(sim->txb);
 	begin(sim, 1 - i, &ctx);
 	ctx.direct = true;
 	ctx.fresh = sim->txb->fresh;
-	dispatch(sim, 1 - i, &ctx, &row);
+	if (sim->txb->nr_mrs)
+		roe_early_purge(&sim->side[1 - i].qp->resp.early);
+	if (roe_mr_hold_again(sim->txb))
+		dispatch(sim, 1 - i, &ctx, &row);
+	roe_mr_return(sim->txb);
 	end(sim, 1 - i, &ctx);
 	roe_txb_reset(sim->txb);
 }
@@ -565,6 +570,7 @@ static void take_burst(struct sim *sim, unsigned int i)
 		sim->sent[i]++;
 		transmit(sim, pkt);
 	}
+	roe_mr_return(sim->txb);
 	roe_txb_reset(sim->txb);
 }
 

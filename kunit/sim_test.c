@@ -1834,6 +1834,63 @@ static void error_read_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_ERR);
 }
 
+/*
+ * The memory of a READ stays with the burst that answers it: a local operation, which may wait
+ * for the end of such bursts, waits for the next one. But for that it would wait for ever.
+ */
+static void error_read_lent(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_side *side = &sim->side[1];
+	struct roe_rx_pkt rx = { .p = a_read(sim, 0, 3 * SIM_MTU) };
+	bool again;
+
+	memset(side->src, 3, SIM_REGION);
+	side->fast.access = IB_ACCESS_REMOTE_READ;
+	side->fast.state = ROE_MR_VALID;
+	rx.p.rkey = side->fast.key;
+	sim_receive(sim, 1, &rx);
+	sim_post(sim, 1, IB_WR_LOCAL_INV, 0, SIG);
+	KUNIT_EXPECT_TRUE(test, sim_round(sim, 1, &again));
+	KUNIT_EXPECT_EQ(test, sim->sent[1], 3);
+	KUNIT_EXPECT_FALSE(test, side->idle);
+	EXPECT_STATUS(test, &side->scq, 99);
+	KUNIT_EXPECT_FALSE(test, sim_round(sim, 1, &again));
+	EXPECT_STATUS(test, &side->scq, IB_WC_SUCCESS);
+	KUNIT_EXPECT_EQ(test, (int)side->fast.state, ROE_MR_FREE);
+	expect_bytes(sim, PSN0, 3, SIM_MTU);
+}
+
+/* WRITEs into memory that may be revoked go in rows as well; each access has ended then. */
+static void error_write_revocable(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_side *side = sim->side;
+	struct roe_mr *fast = &side[1].fast;
+	unsigned int i;
+
+	fast->access = IB_ACCESS_REMOTE_WRITE | IB_ACCESS_LOCAL_WRITE;
+	fast->state = ROE_MR_VALID;
+	fast->iova = (uintptr_t)side[1].dst;
+	fast->mem.ext[0].addr = side[1].dst;
+	sim->batch = 64;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 40 * SIM_MTU + 1, SIG);
+	roe_sq_slot(&side[0].qp->sq, 0)->rkey = fast->key;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_SUCCESS);
+	KUNIT_EXPECT_EQ(test, memcmp(side[1].dst, side[0].src, 40 * SIM_MTU + 1), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&fast->users), 0);
+	/* none behind the end of the key */
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 40 * SIM_MTU, SIG);
+	roe_sq_slot(&side[0].qp->sq, 1)->rkey = fast->key;
+	for (i = 0; i < 8; i++)
+		sim_emit(sim, 0);
+	roe_mr_revoke(fast, ROE_MR_FREE);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	EXPECT_STATUS(test, &side[0].scq, IB_WC_REM_ACCESS_ERR);
+	KUNIT_EXPECT_EQ(test, atomic_read(&fast->users), 0);
+}
+
 /* An ACK waits for the answer of the process, but not while the peer asks again. */
 static void error_dup_ends_wait(struct kunit *test)
 {
@@ -3113,6 +3170,8 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_no_memory),
 	KUNIT_CASE(error_no_memory_response),
 	KUNIT_CASE(error_read_refused),
+	KUNIT_CASE(error_read_lent),
+	KUNIT_CASE(error_write_revocable),
 	KUNIT_CASE(error_dup_ends_wait),
 	KUNIT_CASE(error_sent_again),
 	KUNIT_CASE(error_not_again),

@@ -387,11 +387,11 @@ static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc
 }
 
 /*
- * The memory that a READ asked for, if its key still names it. Looked up once a run
- * where the MR lasts.
+ * The memory that a READ asked for, if its key still names it. Looked up once for a burst to
+ * which it is lent, then the memo has it; else it is held for one packet.
  */
 static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
-				  const struct roe_rsrc *rs)
+				  const struct roe_rsrc *rs, struct roe_txb *txb)
 {
 	struct roe_sge_memo *memo = &ctx->answer;
 	u32 slot = rs - qp->resp.rsrc;
@@ -400,7 +400,7 @@ static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (memo->mr && memo->message == slot)
 		return memo->mr;
 	mr = roe_mr_get_remote(qp, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va, rs->len);
-	memo->mr = mr && roe_mr_lasts(mr) ? mr : NULL;
+	memo->mr = mr && roe_mr_lend(mr, txb) ? mr : NULL;
 	memo->message = slot;
 	return mr;
 }
@@ -440,14 +440,14 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 	u32 len = min(rs->len - off, qp->mtu);
 	struct roe_tx_pkt *pkt;
 	struct roe_mr *mr;
-	bool ok;
+	bool ok, lent;
 
 	pkt = add_response(qp, txb, read_opcode(rs), len, rs->cur_psn, rs->msn);
 	if (!pkt)
 		return false;
 	pkt->again = alone(&qp->resp, rs, ctx);
 	if (len) {
-		mr = read_source(qp, ctx, rs);
+		mr = read_source(qp, ctx, rs, txb);
 		if (!mr) {
 			roe_txb_cancel(txb);
 			read_refused(qp, ctx, rs);
@@ -455,8 +455,10 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 		}
 		if (!off)
 			smp_rmb();	/* where it is copied now: READ after READ, as in frame.c */
-		ok = roe_sge_load_mr(qp, txb, mr, rs->va + off, rs->len - off);
-		roe_mr_put(mr);
+		lent = ctx->answer.mr;
+		ok = roe_sge_load_mr(qp, txb, mr, lent, rs->va + off, rs->len - off);
+		if (!lent)
+			roe_mr_put(mr);
 		if (!ok)
 			return read_missed(qp, ctx, rs, txb);
 	}

@@ -179,8 +179,11 @@ bool roe_direct_send(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_qp *peer
 	txb->direct = true;
 	txb->fresh = roe_requester_at_una(qp);
 	more = roe_qp_emit(qp, ctx, txb);
-	if (!txb->n)
+	if (!txb->n) {
+		roe_mr_return(txb);
 		goto out;
+	}
+	roe_mr_let_go(txb);
 	roe_qp_count_many(qp, ROE_STAT_DIRECT_PKTS, txb->n);
 	roe_qp_count_many(qp, ROE_STAT_DIRECT_BYTES, payload(txb));
 	spin_unlock(&qp->lock);

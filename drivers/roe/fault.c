@@ -591,8 +591,8 @@ void roe_fault_found(struct roe_fault *fault, const struct roe_mr *mr, u64 va, u
 
 /**
  * roe_fault_missed - why an access failed
- * @qp: qp->lock held, and no MR; still in the RCU read-side section of the access, so
- *	that the table of its pages is there
+ * @qp: qp->lock held, and no MR but what is lent to a burst; still in the RCU read-side
+ *	section of the access, so that the table of its pages is there
  * @ctx: the time
  * @fault: engine that made it
  *

@@ -136,6 +136,7 @@ void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state)
 		cpu_relax();
 	/* the accesses before what follows: pairs with leave() */
 	smp_mb();
+	mr->use++;
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_revoke);
@@ -372,6 +373,101 @@ void roe_mr_put(struct roe_mr *mr)
 ROE_EXPORT_FOR_TEST(roe_mr_put);
 
 /**
+ * roe_mr_lend - may the payload of a burst stay where it is until the burst is done with it?
+ * @mr: the MR, held
+ * @txb: the burst
+ *
+ * What lasts may. Of a fast MR the access goes over to the burst: there is no roe_mr_put().
+ * Until it ends who revokes the MR waits, with the locks of his QP and of the MR: meanwhile
+ * this CPU must wait for no lock of a QP or MR. So a burst for the network ends the access
+ * when its packets are built (roe_mr_return()), before they leave; a direct one before the
+ * receiver is locked (roe_mr_let_go()), which takes it up again while it receives
+ * (roe_mr_hold_again()), and has nothing to receive that invalidates. With PREEMPT_RT all
+ * locks are such.
+ *
+ * Context: between roe_mr_get() and roe_mr_put().
+ * Return: false: it has to be copied before roe_mr_put().
+ */
+bool roe_mr_lend(struct roe_mr *mr, struct roe_txb *txb)
+{
+	unsigned int i;
+
+	if (roe_mr_lasts(mr))
+		return roe_txb_lends(txb);
+	if (!roe_txb_lends(txb) || mr->type != ROE_MR_FAST || IS_ENABLED(CONFIG_PREEMPT_RT) ||
+	    (txb->direct && txb->invalidates))
+		return false;
+	for (i = 0; i < txb->nr_mrs; i++) {
+		if (txb->mr[i] == mr) {
+			leave(mr);
+			return true;
+		}
+	}
+	if (i == ROE_TXB_MRS)
+		return false;
+	txb->mr[i] = mr;
+	txb->mr_use[i] = mr->use;
+	txb->nr_mrs++;
+	return true;
+}
+
+ROE_EXPORT_FOR_TEST(roe_mr_lend);
+
+/**
+ * roe_mr_return - a burst is done with what was lent to it
+ * @txb: the burst; it holds that
+ */
+void roe_mr_return(struct roe_txb *txb)
+{
+	while (txb->nr_mrs)
+		leave(txb->mr[--txb->nr_mrs]);
+}
+
+ROE_EXPORT_FOR_TEST(roe_mr_return);
+
+/**
+ * roe_mr_let_go - end the accesses of a burst for now
+ * @txb: the burst, whose pieces nobody may read until roe_mr_hold_again()
+ *
+ * Context: the RCU read-side section goes on, so the MRs stay.
+ */
+void roe_mr_let_go(struct roe_txb *txb)
+{
+	unsigned int i;
+
+	for (i = 0; i < txb->nr_mrs; i++)
+		leave(txb->mr[i]);
+}
+
+ROE_EXPORT_FOR_TEST(roe_mr_let_go);
+
+/**
+ * roe_mr_hold_again - take them up again
+ * @txb: after roe_mr_let_go(), in the same RCU read-side section; then roe_mr_return()
+ *
+ * Return: false: one of them was revoked meanwhile, and may be other memory now: nothing is
+ * lent any more, the pieces are nobody's.
+ */
+bool roe_mr_hold_again(struct roe_txb *txb)
+{
+	unsigned int n = txb->nr_mrs;
+
+	for (txb->nr_mrs = 0; txb->nr_mrs < n; txb->nr_mrs++) {
+		struct roe_mr *mr = txb->mr[txb->nr_mrs];
+
+		enter(mr);
+		if (!is_valid(mr) || mr->use != txb->mr_use[txb->nr_mrs]) {
+			leave(mr);
+			roe_mr_return(txb);
+			return false;
+		}
+	}
+	return true;
+}
+
+ROE_EXPORT_FOR_TEST(roe_mr_hold_again);
+
+/**
  * roe_mr_invalidate - LOCAL_INV and SEND with invalidate
  * @qp: QP of the request
  * @key: whole key of a fast MR or a type 2 window; one that is free stays so
@@ -590,7 +686,7 @@ ROE_EXPORT_FOR_TEST(roe_mr_write);
 
 /**
  * roe_mr_write_row - copy the payload of packets, one behind the other, into a range
- * @mr: the MR, held; one that lasts, of which no page is missing
+ * @mr: the MR, held; not on-demand memory, of which a page may be missing
  * @va: first byte
  * @row: the packets
  * @len: payload of each
@@ -633,11 +729,8 @@ void roe_mr_write_row(struct roe_mr *mr, u64 va, const struct roe_rx_row *row, u
  * @vec: takes the pieces
  * @max: room for so many
  *
- * There is no answer for what can be revoked, which would have to be held for as
- * long as the pieces are in use.
- *
- * Context: between roe_mr_get() and roe_mr_put(); the pieces stay valid to the
- * end of the RCU read-side section.
+ * Context: between roe_mr_get() and roe_mr_put(). The pieces stay valid as roe_mr_lend() has
+ * it, which must have been asked.
  * Return: number of pieces; 0 if the bytes must be copied instead.
  */
 unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
@@ -646,8 +739,6 @@ unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 	struct walk walk;
 	unsigned int n;
 
-	if (!roe_mr_lasts(mr))
-		return 0;
 	walk = walk_start(mr, va, false);
 	for (n = 0; len && n < max; n++) {
 		u32 part = len;
@@ -661,7 +752,7 @@ unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 
 /**
  * roe_mr_map_row - where the payload of packets lies that follow each other
- * @mr: the MR, held; one that lasts
+ * @mr: the MR, held or lent
  * @va: first byte
  * @pkt: their pieces are filled in
  * @n: packets

@@ -43,6 +43,7 @@ struct roe_odp;
 struct roe_qp;
 struct roe_rx_row;
 struct roe_tx_pkt;
+struct roe_txb;
 
 /* Most pages of a fast MR (max_fast_reg_page_list_len): 4 MiB in 4 KiB pages. */
 #define ROE_MR_MAX_FAST_PAGES	1024
@@ -133,6 +134,7 @@ struct roe_mr {
 	struct roe_odp		*odp;		/* instead of extents; base is an address */
 	spinlock_t		lock;	/* revocable types: one change at a time */
 	atomic_t		users;	/* revocable types: accesses at work */
+	u32			use;	/* counts revocations; under the lock, stable while held */
 	atomic_t		windows;	/* bound to it, or ROE_MR_NO_WINDOWS */
 	u64			qp_id;	/* ROE_MR_WINDOW_2B: whose it is */
 	struct rcu_head		rcu;	/* ROE_MR_FAST, windows: freed by */
@@ -219,6 +221,10 @@ void roe_mr_write_row(struct roe_mr *mr, u64 va, const struct roe_rx_row *row, u
 unsigned int roe_mr_map_row(struct roe_mr *mr, u64 va, struct roe_tx_pkt *pkt, unsigned int n,
 			    u32 len);
 /* Would a copy into a held range find its pages? At the beginning of a long one. */
+bool roe_mr_lend(struct roe_mr *mr, struct roe_txb *txb);
+void roe_mr_return(struct roe_txb *txb);
+void roe_mr_let_go(struct roe_txb *txb);
+bool roe_mr_hold_again(struct roe_txb *txb);
 bool roe_mr_present(struct roe_mr *mr, u64 va, u64 len);
 /* Address of an aligned 8-byte word of a held range, NULL if it straddles or is missing. */
 u64 *roe_mr_word(struct roe_mr *mr, u64 va);

@@ -81,6 +81,10 @@ bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	bool more;
 
 	roe_qp_assert_locked(qp);
+	txb->invalidates = false;
+	/* what was lent to another burst */
+	ctx->source.mr = NULL;
+	ctx->answer.mr = NULL;
 	more = emit(qp, ctx, txb);
 	if (trace_roe_packet_out_enabled())
 		for (i = 0; i < txb->n; i++)
@@ -130,12 +134,15 @@ void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 
 ROE_EXPORT_FOR_TEST(roe_qp_dispatch);
 
-/* Does this run know of memory that lasts, where a packet with @flags may go? */
+/*
+ * Does this run know of memory that lasts, where a packet with @flags may go? Where WRITEs go
+ * the QP knows.
+ */
 static bool knows_target(const struct roe_ctx *ctx, u32 flags)
 {
 	if (flags & ROE_F_RESPONSE)
 		return ctx->brought.mr;
-	return flags & ROE_F_SEND ? !!ctx->received.mr : !!ctx->target;
+	return flags & ROE_F_SEND ? !!ctx->received.mr : true;
 }
 
 /*

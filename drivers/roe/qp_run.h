@@ -20,7 +20,7 @@ void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_qp_end_round(struct roe_qp *qp, struct roe_ctx *ctx);
 
 void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n);
-void roe_qp_deliver(struct roe_qp *qp, const struct roe_txb *txb);
+void roe_qp_deliver(struct roe_qp *qp, struct roe_txb *txb);
 
 void roe_qp_init_events(struct roe_qp *qp);
 void roe_qp_init_timer(struct roe_qp *qp);

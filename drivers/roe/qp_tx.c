@@ -46,6 +46,7 @@ static void build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *s
 	if (txb->n)
 		roe_xmit_build(qp->dev, roe_qp_stats(qp), ah ? &ah->path : &qp->path,
 			       &qp->unsent, txb, skbs, refused);
+	roe_mr_return(txb);
 	txb->ah = NULL;
 	if (ah)
 		roe_ah_put(ah);

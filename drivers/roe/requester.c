@@ -855,6 +855,8 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *w
 		starve(req, ctx);
 		return false;
 	}
+	if (wqe->opcode == IB_WR_SEND_WITH_INV)
+		txb->invalidates = true;
 	if (!roe_sge_load(qp, ctx, wqe, off, txb)) {
 		roe_txb_cancel(txb);
 		if (roe_fault_missed(qp, ctx, &req->fault))
@@ -924,7 +926,7 @@ static bool emit_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wq
 	    req->wqe_psn != req->max_psn || !roe_txb_lends(txb))
 		return false;
 	len = left * qp->mtu;
-	mr = roe_sge_source(qp, ctx, wqe, off, &len, &va);
+	mr = roe_sge_source(qp, ctx, wqe, txb, off, &len, &va);
 	if (!mr)
 		return false;
 	n = roe_txb_plan(txb, qp->mtu, len / qp->mtu);
@@ -1113,6 +1115,20 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	return true;
 }
 
+/*
+ * Local operations, and the receiver of an invalidation, take the lock of an MR, perhaps from
+ * who waits for the end of an access of this burst.
+ */
+static bool waits_for_mrs(const struct roe_qp *qp, const struct roe_txb *txb)
+{
+	const struct roe_swqe *wqe;
+
+	if (!txb->nr_mrs)
+		return false;
+	wqe = roe_sq_slot(&qp->sq, qp->sq.next);
+	return is_local(wqe) || (txb->direct && wqe->opcode == IB_WR_SEND_WITH_INV);
+}
+
 /**
  * roe_requester_emit() - add request packets to a burst
  * @qp: the QP
@@ -1135,6 +1151,8 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 			return false;
 		if (qp->type == IB_QPT_UC && roe_unsent_full(qp, ctx, txb))
 			return !qp->unsent.look;
+		if (waits_for_mrs(qp, txb))
+			return true;
 		n = txb->n;
 		if (!step(qp, ctx, txb))
 			return false;

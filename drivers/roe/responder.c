@@ -595,7 +595,7 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 
 /*
  * Where the payload of the next packets of the message in progress goes, *@len bytes at
- * *@va; *@len is cut to what lies in one piece of the list. NULL: nothing may be proven
+ * *@va; *@len is cut to what lies in one piece of the list. Held. NULL: nothing may be proven
  * for all of them at once.
  */
 static struct roe_mr *row_target(struct roe_qp *qp, struct roe_ctx *ctx, u32 flags, u32 *len,
@@ -603,6 +603,7 @@ static struct roe_mr *row_target(struct roe_qp *qp, struct roe_ctx *ctx, u32 fla
 {
 	struct roe_resp *resp = &qp->resp;
 	u64 end = (u64)resp->done + *len;
+	struct roe_mr *mr;
 
 	if (flags & ROE_F_SEND) {
 		if (resp->rwqe.status != IB_WC_SUCCESS || end > resp->rwqe.length)
@@ -610,7 +611,11 @@ static struct roe_mr *row_target(struct roe_qp *qp, struct roe_ctx *ctx, u32 fla
 		return roe_sge_room(qp, ctx, resp->done, len, va);
 	}
 	*va = resp->va + resp->done;
-	return end > resp->dmalen ? NULL : ctx->target;
+	mr = end > resp->dmalen ? NULL : write_target(qp, ctx);
+	if (!mr || !mr->odp)
+		return mr;
+	roe_mr_put(mr);
+	return NULL;
 }
 
 /* Is nothing unusual going on, and is a packet with @flags and @psn what is expected? */
@@ -648,10 +653,14 @@ bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 	if (!row_expected(qp, flags, p->psn))
 		return false;
 	mr = row_target(qp, ctx, flags, &len, &va);
-	row->n = len / qp->mtu;
-	if (!mr || !row->n)
+	if (!mr)
 		return false;
-	roe_mr_write_row(mr, va, row, qp->mtu);
+	row->n = len / qp->mtu;
+	if (row->n)
+		roe_mr_write_row(mr, va, row, qp->mtu);
+	roe_mr_put(mr);
+	if (!row->n)
+		return false;
 	if (!ctx->direct || ctx->fresh)
 		resp->direct = ctx->direct;
 	resp->done += row->n * qp->mtu;

@@ -81,15 +81,22 @@ static unsigned int find(const struct roe_sge *sge, unsigned int num, u32 *off)
 	return i;
 }
 
+/* Does an access to @mr, held, last as long as the memo of it? For @txb, if that is sent. */
+static bool stays(struct roe_mr *mr, struct roe_txb *txb)
+{
+	return txb ? roe_mr_lend(mr, txb) : roe_mr_lasts(mr);
+}
+
 /*
  * The memory behind [@off, @off + @len) of a message, from what this run knows or
  * will know. Looking up pays if more packets will ask for the same element. NULL:
  * element by element, packet by packet.
  */
 static struct roe_mr *recall(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge_memo *memo,
-			     const struct roe_sge *sge, unsigned int num, int access, u32 off,
-			     u32 len)
+			     const struct roe_sge *sge, unsigned int num, struct roe_txb *txb,
+			     u32 off, u32 len)
 {
+	int access = txb ? 0 : IB_ACCESS_LOCAL_WRITE;
 	unsigned int i;
 	u32 at = off;
 
@@ -101,7 +108,7 @@ static struct roe_mr *recall(struct roe_qp *qp, const struct ib_pd *pd, struct r
 	memo->mr = roe_mr_get_local(qp, pd, sge[i].lkey, access, sge[i].addr, sge[i].len);
 	if (!memo->mr)
 		return NULL;
-	if (!roe_mr_lasts(memo->mr)) {
+	if (!stays(memo->mr, txb)) {
 		roe_mr_put(memo->mr);
 		memo->mr = NULL;
 		return NULL;
@@ -117,10 +124,10 @@ static struct roe_mr *recall(struct roe_qp *qp, const struct ib_pd *pd, struct r
  * the address of the first byte.
  */
 static struct roe_mr *span(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge_memo *memo,
-			   const struct roe_sge *sge, unsigned int num, int access, u32 off,
-			   u32 *len, u64 *va)
+			   const struct roe_sge *sge, unsigned int num, struct roe_txb *txb,
+			   u32 off, u32 *len, u64 *va)
 {
-	if (!recall(qp, pd, memo, sge, num, access, off, 1))
+	if (!recall(qp, pd, memo, sge, num, txb, off, 1))
 		return NULL;
 	*len = min(*len, memo->end - off);
 	*va = memo->va + (off - memo->begin);
@@ -195,10 +202,11 @@ static bool add_pieces(struct roe_rx_pkt *rx, struct roe_mr *mr, u64 va, u32 len
 	return n;
 }
 
-/* As roe_sge_read(), but only say where the bytes are. */
+/* As roe_sge_read(), but only say where the bytes are: of the last packet of @txb. */
 static bool find_pieces(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
-			u32 off, struct roe_rx_pkt *rx)
+			u32 off, struct roe_txb *txb)
 {
+	struct roe_rx_pkt *rx = &txb->pkt[txb->n - 1].rx;
 	struct roe_sge_memo *memo = memo_of(&ctx->source, qp->sq.next);
 	u32 len = rx->p.len;
 	unsigned int i;
@@ -207,22 +215,23 @@ static bool find_pieces(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 		rx->vec[rx->nvec++] = (struct kvec){ (u8 *)wqe->sge + off, len };
 		return true;
 	}
-	if (recall(qp, qp->pd, memo, wqe->sge, wqe->num_sge, 0, off, len))
+	if (recall(qp, qp->pd, memo, wqe->sge, wqe->num_sge, txb, off, len))
 		return add_pieces(rx, memo->mr, memo_va(memo, off), len);
 	for (i = find(wqe->sge, wqe->num_sge, &off); len && i < wqe->num_sge; i++, off = 0) {
 		const struct roe_sge *sge = &wqe->sge[i];
 		u32 n = min(len, sge->len - off);
 		struct roe_mr *mr;
-		bool ok;
 
 		if (!n)
 			continue;
 		mr = roe_mr_get_local(qp, qp->pd, sge->lkey, 0, sge->addr + off, n);
 		if (!mr)
 			return false;
-		ok = add_pieces(rx, mr, sge->addr + off, n);
-		roe_mr_put(mr);
-		if (!ok)
+		if (!roe_mr_lend(mr, txb)) {
+			roe_mr_put(mr);
+			return false;
+		}
+		if (!add_pieces(rx, mr, sge->addr + off, n))
 			return false;
 		len -= n;
 	}
@@ -262,7 +271,7 @@ bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe 
 {
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
-	if (may_stay(qp, txb) && find_pieces(qp, ctx, wqe, off, &pkt->rx)) {
+	if (may_stay(qp, txb) && find_pieces(qp, ctx, wqe, off, txb)) {
 		if (txb->direct)
 			roe_txb_in_place(txb);
 		return true;
@@ -291,17 +300,18 @@ void roe_sge_load_bytes(struct roe_txb *txb, const void *src)
  * @qp: owner
  * @txb: the burst
  * @mr: checked by the caller for [@va, @va + @left)
+ * @lent: to the burst (roe_mr_lend())
  * @va: first byte
  * @left: of the message, at least what the packet takes, bytes
  *
  * Return: false after a miss.
  */
-bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, u64 va,
-		     u32 left)
+bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, bool lent,
+		     u64 va, u32 left)
 {
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
-	if (roe_txb_lends(txb) && add_pieces(&pkt->rx, mr, va, pkt->p.len)) {
+	if (lent && add_pieces(&pkt->rx, mr, va, pkt->p.len)) {
 		if (txb->direct)
 			roe_txb_in_place(txb);
 		return true;
@@ -343,7 +353,7 @@ static bool write_list(struct roe_qp *qp, struct roe_fault *fault, const struct 
 	unsigned int i;
 	u32 done = 0;
 
-	if (len && recall(qp, pd, memo, sge, num, IB_ACCESS_LOCAL_WRITE, off, len)) {
+	if (len && recall(qp, pd, memo, sge, num, NULL, off, len)) {
 		write_pieces(memo->mr, memo_va(memo, off), vec, 0, len);
 		return true;
 	}
@@ -450,16 +460,18 @@ ROE_EXPORT_FOR_TEST(roe_sge_receive_only);
  * @qp: owner
  * @ctx: what this run knows of the WQE at next
  * @wqe: that; not inline
+ * @txb: the burst that lends
  * @off: first byte of the message
  * @len: bytes; cut to what lies in one element
  * @va: address of the first one, in the result
  *
- * Return: an MR that lasts, with the right to read that; NULL: packet by packet.
+ * Return: an MR with the right to read that, which is lent to @txb; NULL: packet by packet.
  */
 struct roe_mr *roe_sge_source(struct roe_qp *qp, struct roe_ctx *ctx,
-			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va)
+			      const struct roe_swqe *wqe, struct roe_txb *txb, u32 off,
+			      u32 *len, u64 *va)
 {
-	return span(qp, qp->pd, memo_of(&ctx->source, qp->sq.next), wqe->sge, wqe->num_sge, 0,
+	return span(qp, qp->pd, memo_of(&ctx->source, qp->sq.next), wqe->sge, wqe->num_sge, txb,
 		    off, len, va);
 }
 
@@ -480,7 +492,7 @@ struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
 			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va)
 {
 	return span(qp, qp->pd, memo_of(&ctx->brought, qp->sq.cons), wqe->sge, wqe->num_sge,
-		    IB_ACCESS_LOCAL_WRITE, off, len, va);
+		    NULL, off, len, va);
 }
 
 ROE_EXPORT_FOR_TEST(roe_sge_target);
@@ -500,7 +512,7 @@ struct roe_mr *roe_sge_room(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, u32
 	const struct roe_rwqe *rwqe = &qp->resp.rwqe;
 
 	return span(qp, qp->srq ? qp->srq->ib.pd : qp->pd, &ctx->received, rwqe->sge,
-		    rwqe->num_sge, IB_ACCESS_LOCAL_WRITE, off, len, va);
+		    rwqe->num_sge, NULL, off, len, va);
 }
 
 ROE_EXPORT_FOR_TEST(roe_sge_room);

@@ -186,8 +186,8 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		  struct roe_txb *txb);
 void roe_sge_load_bytes(struct roe_txb *txb, const void *src);
-bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, u64 va,
-		     u32 left);
+bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, bool lent,
+		     u64 va, u32 left);
 bool roe_sge_write_mr(struct roe_qp *qp, struct roe_mr *mr, u64 va, const struct kvec *vec,
 		      u32 len, u32 left);
 bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const struct kvec *vec,
@@ -198,7 +198,8 @@ bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe
 		   const struct kvec *vec, u32 len);
 
 struct roe_mr *roe_sge_source(struct roe_qp *qp, struct roe_ctx *ctx,
-			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va);
+			      const struct roe_swqe *wqe, struct roe_txb *txb, u32 off,
+			      u32 *len, u64 *va);
 struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
 			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va);
 struct roe_mr *roe_sge_room(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, u32 *len, u64 *va);

@@ -87,7 +87,8 @@ static inline const struct roe_rx_pkt *roe_rx_at(const struct roe_rx_row *row, u
 /*
  * A packet to send. @buf is where the BTH will be, in a chunk of the burst. The
  * payload is at roe_tx_payload() already, or still in @rx.nvec pieces of the
- * memory that is sent, good until the RCU read-side section ends. A packet of a
+ * memory that is sent, good until the RCU read-side section ends or, of an MR that is
+ * lent to the burst, as long as it holds that. A packet of a
  * direct burst is at the same time what the other QP receives, so there the
  * pieces say where the payload is in any case.
  */
@@ -115,6 +116,9 @@ struct roe_txb_chunk {
 	u32		burst;		/* roe_txb.burst when it was last written to */
 };
 
+/* Revocable MRs that one burst takes payload of. */
+#define ROE_TXB_MRS	4
+
 /*
  * One burst of packets of one QP. Owned by whoever runs the QP: never shared,
  * never kept across bursts.
@@ -123,9 +127,13 @@ struct roe_txb {
 	bool			direct;	/* to a QP of this device, without a network */
 	bool			fresh;	/* direct: the sender waits for nothing older */
 	bool			later;	/* payload is copied with its CRC, not before */
+	bool			invalidates;	/* a SEND with invalidate is in it */
 	unsigned int		n;
 	u32			bytes;
 	u32			home;		/* CPU whose transmit queue it takes, + 1 */
+	unsigned int		nr_mrs;		/* with payload still there: roe_mr_lend() */
+	struct roe_mr		*mr[ROE_TXB_MRS];
+	u32			mr_use[ROE_TXB_MRS];
 	struct roe_ah_entry	*ah;		/* UD: where all its packets go; a reference */
 	u32			burst;		/* counts bursts */
 	u32			off;		/* first free byte of the current chunk */
