@@ -44,6 +44,23 @@ host_up()
 	wait_for 20 find_disk 'nvme*n*'
 }
 
+# What is lost is sent again from the same registration: that of requests, READs and WRITEs.
+lossy()
+{
+	local d before rc
+
+	modprobe sch_netem
+	before=$(($(counter roe0 retransmitted_pkts) + $(counter roe1 retransmitted_pkts)))
+	for d in va vb; do
+		tc qdisc add dev $d root netem loss 2% delay 100us limit 10000 || return
+	done
+	disk_copy 131072 64 && disk_copy 4096 512 && disk_parallel
+	rc=$?
+	for d in va vb; do tc qdisc del dev $d root; done
+	[ $(($(counter roe0 retransmitted_pkts) + $(counter roe1 retransmitted_pkts))) -gt "$before" ] &&
+		return $rc
+}
+
 no_disk()
 {
 	! find_disk 'nvme*n*'
@@ -69,6 +86,7 @@ for opt in host_traddr=10.0.0.2 host_traddr=10.0.0.1 host_traddr=10.0.0.1,nr_io_
 	check "$opt: 128 KiB at a time" disk_copy 131072 32
 	check "$opt: 1 MiB at a time" disk_copy 1048576 8
 	check "$opt: four writers at once" disk_parallel
+	[ "$opt" != host_traddr=10.0.0.1 ] || check "$opt: 2 % of packets lost" lossy
 	check "$opt: disconnect" host_down
 done
 if check "connect again" host_up "hostnqn=roe-host,hostid=$hostid,host_traddr=10.0.0.1"; then
