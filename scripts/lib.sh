@@ -22,8 +22,8 @@ export HOME
 ROE_CACHE=${ROE_CACHE:-$HOME/.cache/roe}
 export ROE_TOP ROE_CACHE
 ROE_KERNELS="6.1 6.12 7.2 debug"
-# Debian's with PREEMPT_RT: for who asks for them, make check does not
-ROE_KERNELS_RT="6.1-rt 6.12-rt"
+# Debian's with PREEMPT_RT, and one that looks for races: for who asks, make check does not
+ROE_KERNELS_MORE="6.1-rt 6.12-rt kcsan"
 ROE_MIRROR=${ROE_MIRROR:-http://deb.debian.org/debian}
 
 # Debian's tools live in sbin; a plain user's PATH may lack it.
@@ -38,14 +38,19 @@ die()  { printf 'roe: error: %s\n' "$*" >&2; exit 2; }
 elapsed() { printf '%d:%02d' $((($1) / 60)) $((($1) % 60)); }
 
 is_kernel() {
-	case " $ROE_KERNELS $ROE_KERNELS_RT " in
+	case " $ROE_KERNELS $ROE_KERNELS_MORE " in
 	*" $1 "*) return 0 ;;
 	esac
 	return 1
 }
 
+# built_here KERNEL - from linux-source-6.12, not one of Debian's
+built_here() {
+	[ "$1" = debug ] || [ "$1" = kcsan ]
+}
+
 need_kernel() {
-	is_kernel "${1:-}" || die "unknown kernel '${1:-}': one of $ROE_KERNELS $ROE_KERNELS_RT"
+	is_kernel "${1:-}" || die "unknown kernel '${1:-}': one of $ROE_KERNELS $ROE_KERNELS_MORE"
 }
 
 # need_tests COMMAND... - where it is run-tests, are there tests of these names?
@@ -95,6 +100,7 @@ tests_of() {
 			continue
 		fi
 		for k in ${2//,/ }; do
+			[ "$k" != kcsan ] || k=debug
 			case " $row " in
 			*" all "* | *" ${k%-rt} "*) ;;
 			*) continue 2 ;;
@@ -190,7 +196,7 @@ machine_needs() {
 		mmdebstrap uidmap debian-archive-keyring \
 		gcc libc6-dev binutils make rsync libibverbs-dev pahole
 	case " $* " in
-	*" debug "*) echo linux-source-6.12 flex bison bc libelf-dev libssl-dev ;;
+	*" debug "* | *" kcsan "*) echo linux-source-6.12 flex bison bc libelf-dev libssl-dev ;;
 	esac
 }
 

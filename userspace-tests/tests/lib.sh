@@ -11,7 +11,7 @@
 #			on the in-tree rdma_rxe
 #	ROE_PARAMS	parameters that roe is loaded with; a test that is about one of
 #			them empties it
-#	ROE_KERNEL	6.1, 6.12, 7.2 or debug; debug machines get more time
+#	ROE_KERNEL	6.1, 6.12, 7.2, debug ...; debug and kcsan machines get more time
 #	ROE_SIDE	a or b, ROE_PEER the peer's IPv4 address (wire-*.sh)
 #
 # A test prints TAP, the plan last, and ends with tap_done, whose exit code is
@@ -26,7 +26,7 @@ PATH=$BUILD:$PATH:/usr/sbin:/sbin
 ROE_TYPE=${ROE_TYPE:-roe}
 ROE_KERNEL=${ROE_KERNEL:-}
 SLOW=1
-[ "$ROE_KERNEL" = debug ] && SLOW=5
+case $ROE_KERNEL in debug | kcsan) SLOW=5 ;; esac
 export RT_TIMEOUT=$((40 * SLOW))
 # rdma_rxe raises no QP events, so do not wait for them, and it crashes the
 # kernel on opcodes that no user should reach.

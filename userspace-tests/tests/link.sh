@@ -119,6 +119,11 @@ event_in()
 	grep -qi "event $1" "$TMP/hold.out"
 }
 
+gid_events()
+{
+	grep -ci "event GID" "$TMP/hold.out"
+}
+
 # early_event DELAY - the netdev comes up so long after its link was asked for; when it
 # goes down again users are told of that, however the two met
 early_event()
@@ -310,12 +315,16 @@ ip link set vb down
 check "carrier lost: port DOWN" wait_for 20 port_state roe0 DOWN
 ip link set vb up
 check "carrier back: port ACTIVE" wait_for 20 port_state roe0 ACTIVE
+gid_events=$(gid_events)
 ip addr add 10.1.9.1/24 dev va
 check "a new address gives a GID" wait_gid roe0 10.1.9.1
+check "and an event" wait_for 20 eval '[ "$(gid_events)" -gt "$gid_events" ]'
+gid_events=$(gid_events)
 check "and traffic" traffic roe0 10.1.9.1
 ip addr del 10.1.9.1/24 dev va
 check "a removed address takes its GID along" \
 	wait_for 20 eval '! gid_index roe0 10.1.9.1'
+check "and there is an event" wait_for 20 eval '[ "$(gid_events)" -gt "$gid_events" ]'
 ip link set va down
 ip link set va name vrenamed
 ip link set vrenamed up
