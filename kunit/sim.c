@@ -263,6 +263,7 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->delay = 0;
 	sim->mark = 0;
 	sim->direct = 0;
+	sim->wrong = NULL;
 	sim->evict = 0;
 	sim->page_err = 0;
 	sim->page_errs = 0;
@@ -506,26 +507,29 @@ static void dispatch(struct sim *sim, unsigned int i, struct roe_ctx *ctx,
 		roe_qp_dispatch(sim->side[i].qp, ctx, roe_rx_at(row, k));
 }
 
+static bool invalidates(const struct roe_txb *txb)
+{
+	unsigned int i;
+
+	for (i = 0; i < txb->n; i++)
+		if (roe_opcode(txb->pkt[i].p.opcode)->flags & ROE_F_IETH)
+			return true;
+	return false;
+}
+
 /* As direct.c does it: the descriptors themselves arrive, in no time. */
 static void hand_over(struct sim *sim, unsigned int i)
 {
 	struct roe_ctx ctx;
-	struct roe_rx_row row = {
-		.first = &sim->txb->pkt[0].rx,
-		.stride = sizeof(sim->txb->pkt[0]),
-		.n = sim->txb->n,
-	};
 
 	sim->sent[i] += sim->txb->n;
+	if (sim->txb->nr_mrs && invalidates(sim->txb))
+		sim->wrong = "an invalidation in a burst that holds MRs";
 	roe_mr_let_go(sim->txb);
 	begin(sim, 1 - i, &ctx);
 	ctx.direct = true;
 	ctx.fresh = sim->txb->fresh;
-	if (sim->txb->nr_mrs)
-		roe_early_purge(&sim->side[1 - i].qp->resp.early);
-	if (roe_mr_hold_again(sim->txb))
-		dispatch(sim, 1 - i, &ctx, &row);
-	roe_mr_return(sim->txb);
+	roe_qp_dispatch_direct(sim->side[1 - i].qp, &ctx, sim->txb);
 	end(sim, 1 - i, &ctx);
 	roe_txb_reset(sim->txb);
 }
@@ -1114,5 +1118,5 @@ static const char *check_side(struct sim *sim, struct sim_side *side)
 
 const char *sim_check(struct sim *sim)
 {
-	return check_side(sim, &sim->side[0]) ?: check_side(sim, &sim->side[1]);
+	return sim->wrong ?: check_side(sim, &sim->side[0]) ?: check_side(sim, &sim->side[1]);
 }

@@ -82,6 +82,7 @@ struct sim {
 	/* random faults, percent */
 	u32		loss, dup, delay, mark;
 	u32		direct;		/* percent of rounds that need no network if they may */
+	const char	*wrong;		/* what nobody would see in the outcome */
 	bool		lazy;		/* several packets arrive before an answer leaves */
 	unsigned int	batch;		/* ... at most so many in one run of the QP; 0: one */
 	bool		alone;		/* payload is copied early, packets go one by one */

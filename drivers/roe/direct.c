@@ -9,7 +9,8 @@
  *   Locks: the sender's lock is dropped while the receiver's is taken. tx_busy
  *   keeps the order of bursts, as it does on the way to the network.
  *   Memory: descriptors point into MRs of the sender and are used before its RCU
- *   read-side section ends, for which dereg and destroy wait.
+ *   read-side section ends, for which dereg and destroy wait. What can be revoked sooner
+ *   the receiver holds meanwhile (roe_mr_lend()).
  *   WQEs: an inline payload lies in the SQ, any other is the user's again once its
  *   WQE has failed or is flushed. So none does while the QP is lent, from the first
  *   descriptor on: that waits for the end of the burst, and so does RESET. What succeeds

@@ -119,9 +119,9 @@ static void leave(struct roe_mr *mr)
  * @mr: MR or window; a revocable one: its lock held
  * @state: ROE_MR_FREE or ROE_MR_DEAD
  *
- * Waits for the accesses that hold a revocable @mr: copies of a packet or so on
- * other CPUs, with preemption off. Of the other types they end with a grace
- * period, for which the caller waits.
+ * Waits for the accesses that hold a revocable @mr: on other CPUs, with preemption off,
+ * copies of a packet or a row of them, or what is done with a burst (roe_mr_lend()). Of the
+ * other types they end with a grace period, for which the caller waits.
  *
  * Context: process or softirq, not while holding an access.
  */
@@ -236,8 +236,8 @@ static struct roe_mr *get(struct roe_mr *mr, const struct ib_pd *pd, u32 key, in
  * @va: first byte
  * @len: bytes, may be 0
  *
- * Context: softirqs off, in an RCU read-side section. No lock may be taken
- * before roe_mr_put().
+ * Context: softirqs off, in an RCU read-side section. No lock of a QP or MR may be
+ * taken before roe_mr_put(): a revoker has such.
  * Return: the MR, NULL if it does not exist or does not allow it.
  */
 struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lkey,

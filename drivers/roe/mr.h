@@ -21,8 +21,9 @@
  * whoever has invalidated a key knows that no access under it is left. Not a
  * rwlock, because an access may need two of them at once (source and target on
  * one device), and a queued writer makes nested readers wait for each other; a
- * gate never makes an access wait, it refuses. An access has preemption off
- * and does nothing but copy, so the wait is as short as that of a spinlock.
+ * gate never makes an access wait, it refuses. An access has preemption off and waits for
+ * no lock that a revoker may hold; it copies, or is that of a fast MR for what a run does
+ * with one burst, so the wait is that for a spinlock of a QP.
  * Pinned user MRs and the DMA MR change only with the sleeping verbs and need no gate.
  *
  * Of on-demand memory the pages come and go while the region stays, so with it
@@ -187,8 +188,8 @@ void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state);
  * state, every bit of @access (IB_ACCESS_*; 0: local read), range without
  * overflow; for what the peer names also the QP a window belongs to. NULL if
  * refused. Else the range may be used until roe_mr_put(), which must follow
- * soon: nothing but the copy in between. One RCU read-side section with
- * softirqs off around it all.
+ * soon: nothing but the copy in between, but for what is lent. One RCU read-side
+ * section with softirqs off around it all.
  */
 struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lkey,
 			  int access, u64 va, u64 len);
@@ -211,20 +212,21 @@ void roe_mr_put(struct roe_mr *mr);
 bool roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len);
 bool roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len);
 /*
- * Where a held range lies, in at most @max pieces that are good until the RCU
- * read-side section ends. Returns their number, 0: copy instead.
+ * Where a range that lasts or is lent lies, in at most @max pieces. Returns their number,
+ * 0: copy instead.
  */
 unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 			unsigned int max);
-/* The same two for packets that follow each other, of an MR that lasts. */
+/* The same two for packets that follow each other. */
 void roe_mr_write_row(struct roe_mr *mr, u64 va, const struct roe_rx_row *row, u32 len);
 unsigned int roe_mr_map_row(struct roe_mr *mr, u64 va, struct roe_tx_pkt *pkt, unsigned int n,
 			    u32 len);
-/* Would a copy into a held range find its pages? At the beginning of a long one. */
+/* An access goes over to a burst, which ends it, or lets go and takes it up again. */
 bool roe_mr_lend(struct roe_mr *mr, struct roe_txb *txb);
 void roe_mr_return(struct roe_txb *txb);
 void roe_mr_let_go(struct roe_txb *txb);
 bool roe_mr_hold_again(struct roe_txb *txb);
+/* Would a copy into a held range find its pages? At the beginning of a long one. */
 bool roe_mr_present(struct roe_mr *mr, u64 va, u64 len);
 /* Address of an aligned 8-byte word of a held range, NULL if it straddles or is missing. */
 u64 *roe_mr_word(struct roe_mr *mr, u64 va);

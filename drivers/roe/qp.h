@@ -426,10 +426,11 @@ struct roe_qp {
 
 /*
  * A range of a message whose memory was looked up and proven in this run: a run is
- * one RCU read-side section, so the next packets need not ask again.
+ * one RCU read-side section, so the next packets need not ask again. What is sent may be lent
+ * to one burst, and is forgotten before the next.
  */
 struct roe_sge_memo {
-	struct roe_mr	*mr;		/* one that lasts; NULL: nothing is known */
+	struct roe_mr	*mr;		/* lasts, or is lent; NULL: nothing is known */
 	u32		message;	/* which, as its user numbers them */
 	u32		begin, end;	/* bytes of the message */
 	u64		va;		/* of byte @begin */

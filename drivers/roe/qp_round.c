@@ -8,6 +8,7 @@
  * rounds between two QPs. All here: qp->lock held, softirqs disabled, RCU read-side
  * section.
  */
+#include "early.h"
 #include "trace.h"
 #include "transport.h"
 
@@ -215,3 +216,33 @@ void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct ro
 }
 
 ROE_EXPORT_FOR_TEST(roe_qp_dispatch_row);
+
+/**
+ * roe_qp_dispatch_direct() - the same with a direct burst
+ * @qp: qp->lock held
+ * @ctx: takes notifications and events
+ * @txb: what is lent to it is let go; nothing is, afterwards
+ *
+ * Nothing that waits for others' accesses may be received while this burst has some: it has no
+ * invalidation in it, and what came too early from the network and may have one will come again.
+ * A burst whose memory was revoked on the way is lost.
+ */
+void roe_qp_dispatch_direct(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_rx_row row = {
+		.first = &txb->pkt[0].rx,
+		.stride = sizeof(txb->pkt[0]),
+		.n = txb->n,
+	};
+
+	if (txb->nr_mrs)
+		roe_early_purge(&qp->resp.early);
+	if (!roe_mr_hold_again(txb)) {
+		roe_qp_count_many(qp, ROE_STAT_RX_DROP, txb->n);
+		return;
+	}
+	roe_qp_dispatch_row(qp, ctx, &row);
+	roe_mr_return(txb);
+}
+
+ROE_EXPORT_FOR_TEST(roe_qp_dispatch_direct);

@@ -10,7 +10,6 @@
  * round; what is left goes to a worker (qp_doorbell.c).
  */
 #include <linux/interrupt.h>
-#include "early.h"
 #include "qp_doorbell.h"
 #include "qp_run.h"
 #include "qp_tx.h"
@@ -270,27 +269,6 @@ void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 		roe_qp_defer(qp);
 }
 
-/*
- * Nothing that waits for others' accesses may be received while this burst has some: it has no
- * invalidation in it, and what came too early from the network and may have one will come again.
- * A burst whose memory was revoked on the way is lost.
- */
-static void receive_direct(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
-{
-	struct roe_rx_row row = {
-		.first = &txb->pkt[0].rx,
-		.stride = sizeof(txb->pkt[0]),
-		.n = txb->n,
-	};
-
-	if (txb->nr_mrs)
-		roe_early_purge(&qp->resp.early);
-	if (!roe_mr_hold_again(txb))
-		return;
-	roe_qp_dispatch_row(qp, ctx, &row);
-	roe_mr_return(txb);
-}
-
 /**
  * roe_qp_deliver() - a burst of a QP of the same device
  * @qp: not locked
@@ -307,7 +285,7 @@ void roe_qp_deliver(struct roe_qp *qp, struct roe_txb *txb)
 	begin(qp, &ctx);
 	ctx.direct = true;
 	ctx.fresh = txb->fresh;
-	receive_direct(qp, &ctx, txb);
+	roe_qp_dispatch_direct(qp, &ctx, txb);
 	while ((more = finish(qp, &ctx)) && --budget)
 		begin(qp, &ctx);
 	if (more)

@@ -1119,14 +1119,18 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
  * Local operations, and the receiver of an invalidation, take the lock of an MR, perhaps from
  * who waits for the end of an access of this burst.
  */
-static bool waits_for_mrs(const struct roe_qp *qp, const struct roe_txb *txb)
+static bool waits_for_mrs(struct roe_qp *qp, const struct roe_txb *txb)
 {
 	const struct roe_swqe *wqe;
 
 	if (!txb->nr_mrs)
 		return false;
 	wqe = roe_sq_slot(&qp->sq, qp->sq.next);
-	return is_local(wqe) || (txb->direct && wqe->opcode == IB_WR_SEND_WITH_INV);
+	/* one that is done, refused, or may not begin takes none */
+	if (is_local(wqe))
+		return wqe->state == ROE_SWQE_POSTED && wqe->status == IB_WC_SUCCESS &&
+		       qp->state == IB_QPS_RTS && may_start(qp, wqe, 0);
+	return txb->direct && wqe->opcode == IB_WR_SEND_WITH_INV;
 }
 
 /**
@@ -1135,9 +1139,9 @@ static bool waits_for_mrs(const struct roe_qp *qp, const struct roe_txb *txb)
  * @ctx: the time; takes notifications
  * @txb: has room, or nothing is done
  *
- * Return: true if more could be sent at once: the burst is full, or there were many
- * steps that leave no packet. Then it may be empty. False also if too much of UC waits on
- * this host: the timer goes on.
+ * Return: true if more could be sent at once: the burst is full, or holds MRs that what is next
+ * waits for, or there were many steps that leave no packet. Then it may be empty. False also if
+ * too much of UC waits on this host: the timer goes on.
  */
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -1151,8 +1155,11 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 			return false;
 		if (qp->type == IB_QPT_UC && roe_unsent_full(qp, ctx, txb))
 			return !qp->unsent.look;
-		if (waits_for_mrs(qp, txb))
+		if (waits_for_mrs(qp, txb)) {
+			/* its turn is before the answers of the next burst, which lend as well */
+			qp->crowded = true;
 			return true;
+		}
 		n = txb->n;
 		if (!step(qp, ctx, txb))
 			return false;

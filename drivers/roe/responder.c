@@ -612,7 +612,10 @@ static struct roe_mr *row_target(struct roe_qp *qp, struct roe_ctx *ctx, u32 fla
 	}
 	*va = resp->va + resp->done;
 	mr = end > resp->dmalen ? NULL : write_target(qp, ctx);
-	if (!mr || !mr->odp)
+	if (!mr || roe_mr_lasts(mr))
+		return mr;
+	/* an access has preemption off, for longer than PREEMPT_RT wants that for a row */
+	if (!mr->odp && !IS_ENABLED(CONFIG_PREEMPT_RT))
 		return mr;
 	roe_mr_put(mr);
 	return NULL;
@@ -673,6 +676,8 @@ bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 		roe_answer_owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 	return true;
 }
+
+ROE_EXPORT_FOR_TEST(roe_responder_row);
 
 /**
  * roe_responder_reset() - initial state, on the way to RTR and to RESET

@@ -208,5 +208,6 @@ struct roe_mr *roe_sge_room(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, u32
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *pkt);
 void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_row *row);
+void roe_qp_dispatch_direct(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 
 #endif /* ROE_TRANSPORT_H */
