@@ -80,7 +80,7 @@ module_or_die
 topo_or_die topo_veth
 modprobe nvme-rdma || tap_not_ok "load nvme-rdma"
 check "target: RAM disk on 10.0.0.2" target_up || tap_done
-options=(host_traddr=10.0.0.2 host_traddr=10.0.0.1,nr_io_queues=1)
+options=("host_traddr=10.0.0.2" "host_traddr=10.0.0.1,nr_io_queues=1")
 # (the debug kernel takes five times as long)
 [ "$SLOW" != 1 ] || options+=(host_traddr=10.0.0.1)
 for opt in "${options[@]}"; do
