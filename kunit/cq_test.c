@@ -288,6 +288,7 @@ static void check_lossy(struct kunit *test, struct roe_cq *cq, u32 room)
 	for (i = 0; i < room + 3; i++)
 		KUNIT_EXPECT_EQ(test, post(cq, i), ROE_CQ_OK);
 	KUNIT_EXPECT_EQ(test, roe_cq_unpolled(cq), room);
+	cq->announced = cq->added;
 	KUNIT_EXPECT_EQ(test, roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP), 0);
 	KUNIT_EXPECT_EQ(test, post(cq, i), ROE_CQ_NOTIFY);
 	KUNIT_EXPECT_EQ(test, post(cq, i), ROE_CQ_OK);
@@ -638,6 +639,101 @@ static void cq_moderation(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, post(cq, 7), ROE_CQ_NOTIFY);
 }
 
+static int events(struct roe_cq *cq)
+{
+	struct cq_test *t = cq->ib.cq_context;
+
+	flush_work(&cq->notify_work);
+	return atomic_xchg(&t->notified, 0);
+}
+
+static int events_of_arm(struct roe_cq *cq, enum ib_cq_notify_flags flags)
+{
+	return roe_cq_arm(&cq->ib, flags) ? -1 : events(cq);
+}
+
+/* What has come before the arm, and after the last event, has one of its own. */
+static void check_late(struct kunit *test, struct roe_cq *cq, u64 (*poll)(struct roe_cq *))
+{
+	const int missed = IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS;
+	struct ib_wc wc = {}, bad = { .status = IB_WC_WR_FLUSH_ERR };
+	u64 polled = 0;
+
+	cq->ib.comp_handler = count_event;
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, IB_CQ_NEXT_COMP), 0);
+	KUNIT_EXPECT_EQ(test, post(cq, 0), ROE_CQ_NOTIFY);
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, IB_CQ_NEXT_COMP), 0);
+	KUNIT_EXPECT_EQ(test, post(cq, 1), ROE_CQ_NOTIFY);
+	KUNIT_EXPECT_EQ(test, post(cq, 2), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, IB_CQ_NEXT_COMP), 1);
+	KUNIT_EXPECT_EQ(test, post(cq, 3), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, missed), -1);
+	KUNIT_EXPECT_EQ(test, events(cq), 0);
+	KUNIT_EXPECT_EQ(test, post(cq, 4), ROE_CQ_NOTIFY);
+	while (polled < 5)
+		KUNIT_EXPECT_EQ(test, poll(cq), polled++);
+	KUNIT_EXPECT_EQ(test, post(cq, 5), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, poll(cq), 5);
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, IB_CQ_NEXT_COMP), 0);
+	KUNIT_EXPECT_EQ(test, post(cq, 6), ROE_CQ_NOTIFY);
+	KUNIT_EXPECT_EQ(test, poll(cq), 6);
+
+	KUNIT_EXPECT_EQ(test, post(cq, 7), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, IB_CQ_SOLICITED), 0);
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, IB_CQ_NEXT_COMP), 1);
+	KUNIT_EXPECT_EQ(test, roe_cq_post(cq, &wc, true), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, post(cq, 9), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, IB_CQ_SOLICITED), 1);
+	for (polled = 0; polled < 3; polled++)
+		poll(cq);
+	KUNIT_EXPECT_EQ(test, roe_cq_post(cq, &bad, false), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, IB_CQ_SOLICITED), 1);
+	poll(cq);
+	KUNIT_EXPECT_EQ(test, roe_cq_post(cq, &wc, true), ROE_CQ_OK);
+	poll(cq);
+	KUNIT_EXPECT_EQ(test, post(cq, 10), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, events_of_arm(cq, IB_CQ_SOLICITED), 0);
+}
+
+static void cq_arm_late(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+
+	check_late(test, &t->kernel, kernel_poll);
+}
+
+static void cq_user_arm_late(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+
+	check_late(test, &t->user, user_poll);
+}
+
+/* Held back, it is counted once, however often the CQ is armed. */
+static void cq_arm_moderated(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct roe_cq *cq = &t->kernel;
+	int late, got[3];
+
+	cq->ib.comp_handler = count_event;
+	roe_cq_moderate(&cq->ib, 3, 60000);
+	local_bh_disable();
+	post(cq, 0);
+	late = roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	late |= roe_cq_arm(&cq->ib, IB_CQ_NEXT_COMP);
+	got[0] = post(cq, 1);
+	got[1] = post(cq, 2);
+	got[2] = post(cq, 3);
+	hrtimer_cancel(&cq->mod_timer);
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, late, 0);
+	KUNIT_EXPECT_EQ(test, events(cq), 0);
+	KUNIT_EXPECT_EQ(test, got[0], ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, got[1], ROE_CQ_NOTIFY);
+	KUNIT_EXPECT_EQ(test, got[2], ROE_CQ_OK);
+}
+
 /* Handlers do not sleep. */
 static void queue_poll(struct ib_cq *ibcq, void *context)
 {
@@ -807,6 +903,9 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE_PARAM(cq_arm, arm_gen_params),
 	KUNIT_CASE(cq_missed_events),
 	KUNIT_CASE(cq_moderation),
+	KUNIT_CASE(cq_arm_late),
+	KUNIT_CASE(cq_user_arm_late),
+	KUNIT_CASE(cq_arm_moderated),
 	KUNIT_CASE(cq_poll_late),
 	KUNIT_CASE(cq_poll_softirq),
 	KUNIT_CASE(cq_settle_shared),

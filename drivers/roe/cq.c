@@ -105,7 +105,7 @@ static bool add_user(struct roe_cq *cq, const struct ib_wc *wc)
 
 	fill_user_wc(roe_ring_next(cq->ring), wc);
 	roe_ring_publish(cq->ring);
-	cq->user_prod++;
+	cq->added++;
 	return true;
 }
 
@@ -121,6 +121,7 @@ static bool add_kernel(struct roe_cq *cq, const struct ib_wc *wc)
 		return false;
 
 	cq->wc[cq->wc_prod++ & cq->wc_mask] = *wc;
+	cq->added++;
 	return true;
 }
 
@@ -137,17 +138,17 @@ static bool hold(struct roe_cq *cq, enum ib_wc_status status)
 	return true;
 }
 
+/* There is an event, for all that has been added. */
 static void disarm(struct roe_cq *cq)
 {
 	cq->armed = 0;
 	cq->held = 0;
+	cq->announced = cq->added;
 }
 
 /* An arm is good for one event; NEXT_COMP is the stronger one. */
 static bool take_arm(struct roe_cq *cq, enum ib_wc_status status, bool solicited)
 {
-	if (status != IB_WC_SUCCESS)
-		solicited = true;
 	if (!(cq->armed & IB_CQ_NEXT_COMP) &&
 	    !(cq->armed & IB_CQ_SOLICITED && solicited))
 		return false;
@@ -172,6 +173,7 @@ enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
 	enum roe_cq_result result = ROE_CQ_OK;
 	unsigned long flags;
 
+	solicited |= wc->status != IB_WC_SUCCESS;
 	spin_lock_irqsave(&cq->lock, flags);
 	if (cq->overrun) {
 		result = ROE_CQ_OVERRUN;
@@ -179,8 +181,11 @@ enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc,
 		cq->overrun = true;
 		roe_notify_queue(&cq->error_work);
 		result = ROE_CQ_OVERRUN;
-	} else if (take_arm(cq, wc->status, solicited)) {
-		result = ROE_CQ_NOTIFY;
+	} else {
+		if (solicited)
+			cq->solicited = cq->added;
+		if (take_arm(cq, wc->status, solicited))
+			result = ROE_CQ_NOTIFY;
 	}
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return result;
@@ -233,6 +238,7 @@ static unsigned int add_batch(struct roe_cq *cq, struct ib_qp *qp,
 		n = min(batch->n, cq->wc_mask + 1 - (cq->wc_prod - cq->wc_cons));
 		for (i = 0; i < n; i++)
 			fill_wc_done(&cq->wc[cq->wc_prod++ & cq->wc_mask], qp, &batch->done[i]);
+		cq->added += n;
 		return n;
 	}
 	n = min(batch->n, roe_ring_capacity(cq->ring) - user_unpolled(cq));
@@ -240,7 +246,7 @@ static unsigned int add_batch(struct roe_cq *cq, struct ib_qp *qp,
 		fill_user_done(roe_ring_slot(cq->ring, cq->ring->prod + i), qp,
 			       &batch->done[i]);
 	roe_ring_publish_many(cq->ring, n);
-	cq->user_prod += n;
+	cq->added += n;
 	return n;
 }
 
@@ -269,9 +275,12 @@ unsigned int roe_cq_post_batch(const struct roe_cq_batch *batch, struct ib_qp *q
 	}
 	if (n < batch->n)
 		owed = ROE_CQ_OVERRUN;
-	for (i = 0; i < n && cq->armed; i++)
-		if (take_arm(cq, IB_WC_SUCCESS, batch->done[i].solicited))
+	for (i = 0; i < n; i++) {
+		if (batch->done[i].solicited)
+			cq->solicited = cq->added - n + i + 1;
+		if (cq->armed && take_arm(cq, IB_WC_SUCCESS, batch->done[i].solicited))
 			owed |= ROE_CQ_NOTIFY;
+	}
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return owed;
 }
@@ -559,20 +568,20 @@ ROE_EXPORT_FOR_TEST(roe_cq_destroy);
  */
 static int move_some(struct roe_cq *cq, struct roe_ring *to, u32 *next)
 {
-	u32 unpolled = user_unpolled(cq), oldest = cq->user_prod - unpolled, n;
+	u32 unpolled = user_unpolled(cq), oldest = cq->added - unpolled, n;
 
 	lockdep_assert_held(&cq->lock);
 	if (unpolled > roe_ring_capacity(to))
 		return -EINVAL;
 	if ((s32)(oldest - *next) > 0)
 		*next = oldest;
-	for (n = 0; *next != cq->user_prod && n < ROE_RING_BATCH; n++, ++*next) {
+	for (n = 0; *next != cq->added && n < ROE_RING_BATCH; n++, ++*next) {
 		memcpy(roe_ring_next(to),
-		       roe_ring_slot(cq->ring, cq->ring->prod - (cq->user_prod - *next)),
+		       roe_ring_slot(cq->ring, cq->ring->prod - (cq->added - *next)),
 		       sizeof(struct ib_uverbs_wc));
 		roe_ring_publish(to);
 	}
-	if (*next != cq->user_prod)
+	if (*next != cq->added)
 		return -EAGAIN;
 	cq->user_cons = (to->prod - unpolled) & to->mask;
 	roe_ring_set_polled(to, cq->user_cons);
@@ -598,7 +607,7 @@ struct roe_ring *roe_cq_swap_ring(struct roe_cq *cq, struct roe_ring *ring)
 	mutex_lock(&cq->resize_lock);
 	old = cq->ring;
 	/* not behind the oldest that is there, whatever comes now */
-	next = READ_ONCE(cq->user_prod) - roe_ring_capacity(old);
+	next = READ_ONCE(cq->added) - roe_ring_capacity(old);
 	do {
 		spin_lock_irq(&cq->lock);
 		err = move_some(cq, ring, &next);
@@ -826,25 +835,47 @@ int roe_cq_poll(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 
 ROE_EXPORT_FOR_TEST(roe_cq_poll);
 
+/*
+ * Whether an event is due for what is there already: completions that are newer than the last
+ * event and not polled. Not for all that is not polled, or who arms before polling would have
+ * two events each time.
+ */
+static bool arm_late(struct roe_cq *cq, u32 unpolled)
+{
+	u32 n = min(unpolled, cq->added - cq->announced);
+
+	return n && !cq->held && take_arm(cq, IB_WC_SUCCESS, cq->added - cq->solicited < n);
+}
+
 /**
  * roe_cq_arm - the req_notify_cq verb
  * @ibcq: any CQ
  * @notify: IB_CQ_SOLICITED or IB_CQ_NEXT_COMP, and IB_CQ_REPORT_MISSED_EVENTS
  *
- * Context: any.
+ * A completion that came between the last poll and this has its event as well, as on NICs:
+ * UCX, for one, does not poll again between arming and sleeping. Others have an event too
+ * many, as ibv_get_cq_event(3) says. Who asks about missed events is told instead.
+ *
+ * Context: any. The event of a kernel user comes from a worker.
  * Return: 1 if missed events were asked about and the CQ is not empty, else 0.
  */
 int roe_cq_arm(struct ib_cq *ibcq, enum ib_cq_notify_flags notify)
 {
 	struct roe_cq *cq = roe_cq(ibcq);
+	bool missed = false, late = false;
 	unsigned long flags;
-	bool missed = false;
+	u32 unpolled;
 
 	spin_lock_irqsave(&cq->lock, flags);
 	cq->armed |= notify & IB_CQ_SOLICITED_MASK;
+	unpolled = cq->ring ? user_unpolled(cq) : kernel_unpolled(cq);
 	if (notify & IB_CQ_REPORT_MISSED_EVENTS)
-		missed = cq->ring ? user_unpolled(cq) : kernel_unpolled(cq);
+		missed = unpolled;
+	else
+		late = arm_late(cq, unpolled);
 	spin_unlock_irqrestore(&cq->lock, flags);
+	if (late)
+		roe_cq_notify(cq, false);
 	return missed;
 }
 

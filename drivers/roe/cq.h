@@ -25,7 +25,9 @@ struct roe_cq {
 	u32			wc_mask, wc_prod, wc_cons;
 	u32			reserved;	/* for its QPs, beside ib.cqe; resize_lock */
 	u32			wc_hole, wc_hole_end;	/* roe_cq_forget() is at work: not there */
-	u32			user_prod;	/* completions ever added for the user */
+	u32			added;		/* completions ever added ... */
+	u32			announced;	/* ... up to the last event ... */
+	u32			solicited;	/* ... up to the last that was solicited or failed */
 	u32			user_cons;	/* last plausible consumer of the user */
 	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not */
 	bool			overrun;	/* CQ error: nothing is added any more */

@@ -371,6 +371,9 @@ static void test_notify(void)
 	post_send(&p.a, 0, 8, 0);
 	rt_ok(RT_CHECK(!event_within(ch, p.b.rcq, 200)), "not armed: no event");
 	ibv_req_notify_cq(p.b.rcq, 0);
+	rt_ok(event_within(ch, p.b.rcq, ms), "armed, and something is there: an event");
+	ibv_req_notify_cq(p.b.rcq, 0);
+	rt_ok(RT_CHECK(!event_within(ch, p.b.rcq, 200)), "armed again: none of the same");
 	post_send(&p.a, 0, 8, 0);
 	rt_ok(event_within(ch, p.b.rcq, ms), "armed: an event");
 	post_send(&p.a, 0, 8, 0);

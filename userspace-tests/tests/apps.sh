@@ -65,11 +65,11 @@ qperf_group()
 
 alone=$(ucx_alone)
 
-# ucx TEXT SERVER-DEVICE CLIENT-DEVICE TLS - the tests of $TMP/batch through the
+# ucx TEXT SERVER-DEVICE CLIENT-DEVICE TLS [OPTION...] - the tests of $TMP/batch through the
 # whole stack
 ucx()
 {
-	local p="ucx_perftest $alone -f -v -b $TMP/batch"
+	local p="ucx_perftest $alone -f -v -b $TMP/batch ${*:5}"
 	check "$1: all tests" pair 120 13337 "env UCX_TLS=$4 UCX_NET_DEVICES=$2:1 $p" \
 		"env UCX_TLS=$4 UCX_NET_DEVICES=$3:1 $p 127.0.0.1"
 	ucx_results "$1"
@@ -115,6 +115,11 @@ ucx_group()
 	B
 	ucx "UCX ud, one device" roe0 roe0 ud,self
 	ucx "UCX ud, two devices" roe0 roe1 ud,self
+	# Between arming a CQ and sleeping it does not poll
+	sed -i 's/-n [0-9]*/-n 1000/' "$TMP/batch"
+	ucx "UCX rc, sleeping" roe0 roe1 rc,self -E sleep
+	ucx "UCX ud, sleeping" roe0 roe1 ud,self -E sleep
+	sed -i 's/-n [0-9]*/-n 100/' "$TMP/batch"
 	sed -i '/tag_lat/!d' "$TMP/batch"
 	check "UCX, nothing chosen" pair 60 13337 "ucx_perftest $alone -f -v -b $TMP/batch" \
 		"ucx_perftest $alone -f -v -b $TMP/batch 127.0.0.1"
