@@ -32,7 +32,8 @@
  *   As long as a link is ON nobody else sends what is posted, so the relay does not let
  *   go of its processor: preemption is off from the first ON to the last OFF, and who is
  *   to run there instead finds need_resched() set, which ends it, or with lazy preemption
- *   that there are two (single_task_running()). With PREEMPT_RT, where a lock may sleep,
+ *   that there are two (single_task_running()). What it waits for then is bounded:
+ *   RELAY_QPS rings are looked at once more. With PREEMPT_RT, where a lock may sleep,
  *   that is not to be had, and there is no relay.
  *
  * Life
@@ -70,6 +71,11 @@
 #define STREAM_BREAK	4u
 /* Sweeps with messages after which it is asked whether they come together. */
 #define JUDGE_SWEEPS	64
+/*
+ * A relay that leaves looks at each of its rings once more before another task can run: there
+ * are so many at most.
+ */
+#define RELAY_QPS	32
 /* A relay that has moved so many was worth its while. */
 #define GOOD_MESSAGES	256
 /* Nothing came for so long: the stream has ended. */
@@ -83,6 +89,7 @@ struct relay {
 	struct llist_head	asked;		/* links that wait to be taken */
 	struct roe_poster	poster;
 	bool			active;		/* it runs: further QPs need not prove anything */
+	u32			on;		/* QPs that it has; the relay writes it */
 	u32			patience;	/* ns */
 	unsigned int		target;		/* CPU asked last, or the one behind it or us */
 };
@@ -212,6 +219,7 @@ static void ask(struct relay *relay, struct roe_qp *qp, unsigned int from)
 	unsigned int cpu = roe_relay_pick(READ_ONCE(relay->target), from);
 
 	if (IS_ENABLED(CONFIG_PREEMPT_RT) || cpu >= nr_cpu_ids || atomic_read(&link->parting) ||
+	    READ_ONCE(relay->on) >= RELAY_QPS ||
 	    cmpxchg(&link->state, ROE_RELAY_OFF, ROE_RELAY_ASKED) != ROE_RELAY_OFF)
 		return;
 	WRITE_ONCE(relay->target, cpu);
@@ -318,9 +326,10 @@ void roe_relay_part(struct roe_qp *qp)
 
 /* --- the relay --- */
 
-static void relay_leave(struct roe_qp *qp)
+static void relay_leave(struct relay *relay, struct roe_qp *qp)
 {
 	list_del(&qp->relay.node);
+	WRITE_ONCE(relay->on, relay->on - 1);
 	WRITE_ONCE(qp->relay.state, ROE_RELAY_LEAVING);
 	/* the state before the ring index: pairs with the barrier in roe_relay_has() */
 	smp_mb();
@@ -336,11 +345,12 @@ static void relay_join(struct relay *relay, struct list_head *qps, struct tally 
 
 	llist_for_each_entry_safe(qp, next, asked, relay.asked) {
 		tally->qps++;
-		if (!may || need_resched()) {
+		if (!may || need_resched() || relay->on >= RELAY_QPS) {
 			off(qp);
 			continue;
 		}
 		list_add_tail(&qp->relay.node, qps);
+		WRITE_ONCE(relay->on, relay->on + 1);
 		roe_stat_inc(qp->dev, ROE_STAT_RELAYS);
 		/* before the state: what comes from now on is the relay's */
 		qp->relay.seen = roe_ring_posted(qp->sq.ring);
@@ -395,18 +405,17 @@ static u32 look(struct roe_qp *qp)
 }
 
 /* One look at each ring, unless somebody is to run here. Returns the number of messages found. */
-static u32 sweep(struct list_head *qps)
+static u32 sweep(struct relay *relay, struct list_head *qps)
 {
 	struct roe_qp *qp, *next;
 	u32 sum = 0;
 
 	list_for_each_entry_safe(qp, next, qps, relay.node) {
 		if (atomic_read(&qp->relay.parting) || READ_ONCE(qp->state) != IB_QPS_RTS ||
-		    !READ_ONCE(qp->dev->relay)) {
-			relay_leave(qp);
-			continue;
-		}
-		sum += look(qp);
+		    !READ_ONCE(qp->dev->relay))
+			relay_leave(relay, qp);
+		else
+			sum += look(qp);
 		if (need_resched())
 			break;
 	}
@@ -475,14 +484,14 @@ static void relay_run(struct work_struct *work)
 		pass_grace_period(&tally);
 		stay = alone();
 		relay_join(relay, &qps, &tally, stay);
-		stay = stay && !list_empty(&qps) && worth(relay, &tally, sweep(&qps));
+		stay = stay && !list_empty(&qps) && worth(relay, &tally, sweep(relay, &qps));
 	} while (stay);
 	WRITE_ONCE(relay->active, false);
 	/* before the last look for who has asked: pairs with the barrier in ask() */
 	smp_mb();
 	relay_join(relay, &qps, &tally, false);
 	list_for_each_entry_safe(qp, next, &qps, relay.node)
-		relay_leave(qp);
+		relay_leave(relay, qp);
 	preempt_enable();
 	/* the work may have been queued for one who was sent away by the run before */
 	if (tally.qps)
