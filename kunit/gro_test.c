@@ -117,6 +117,8 @@ static void gro_join(struct kunit *test)
 	if (m->joined) {
 		KUNIT_EXPECT_NULL(test, roe_gro_receive(sk, &held, skb));
 		KUNIT_EXPECT_EQ(test, (int)NAPI_GRO_CB(p)->count, 3);
+		/* whether or not we are there when it is complete */
+		KUNIT_EXPECT_TRUE(test, skb_shinfo(p)->gso_type & SKB_GSO_FRAGLIST);
 		/* who cuts the list up goes back to there */
 		KUNIT_EXPECT_EQ(test, skb_network_offset(skb),
 				VLAN_HLEN - (int)NAPI_GRO_CB(p)->data_offset);

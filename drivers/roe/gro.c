@@ -130,6 +130,11 @@ static void join(const struct sock *sk, struct sk_buff *p, struct sk_buff *skb)
 		NAPI_GRO_CB(p)->last->next = skb;
 	NAPI_GRO_CB(p)->last = skb;
 	NAPI_GRO_CB(p)->count++;
+	/*
+	 * Its members have any length. Should our socket go before the list is complete, UDP
+	 * only adds that it is of its own: who takes it for one of equal parts runs into BUG_ON().
+	 */
+	skb_shinfo(p)->gso_type |= SKB_GSO_FRAGLIST;
 	skb_shinfo(p)->flags |= skb_shinfo(skb)->flags & SKBFL_SHARED_FRAG;
 	/* early demultiplexing may have given it a socket: the list has one owner */
 	skb->destructor = NULL;
