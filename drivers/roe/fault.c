@@ -57,7 +57,10 @@ struct roe_fault_process {
 	struct list_head	waiting;	/* ... and others */
 };
 
-/* qp->lock is taken inside it (wanted()); never the reverse. */
+/*
+ * qp->lock is taken inside it (wanted()); never the reverse. Softirqs disabled, too: what one
+ * does meanwhile all processes would wait for.
+ */
 static DEFINE_SPINLOCK(processes_lock);
 static DEFINE_HASHTABLE(processes, 6);
 /* Requests that wait for a worker, of many QPs perhaps. */
@@ -304,7 +307,7 @@ static void next(struct roe_fault_process *p)
 	struct roe_turn *turn;
 	bool last = false;
 
-	spin_lock(&processes_lock);
+	spin_lock_bh(&processes_lock);
 	turn = list_first_entry_or_null(&p->waiting, struct roe_turn, entry);
 	if (turn) {
 		dequeue(turn);
@@ -313,7 +316,7 @@ static void next(struct roe_fault_process *p)
 		hash_del(&p->entry);
 		last = true;
 	}
-	spin_unlock(&processes_lock);
+	spin_unlock_bh(&processes_lock);
 	if (!last)
 		return;
 	if (holds_module(p))
@@ -337,9 +340,9 @@ int roe_fault_ahead(struct roe_turn *turn, const struct mm_struct *mm, bool wait
 
 	if (!fresh)
 		return -ENOMEM;
-	spin_lock(&processes_lock);
+	spin_lock_bh(&processes_lock);
 	ok = take_turn(turn, mm, waits ? verb_wq : ahead_wq, &fresh);
-	spin_unlock(&processes_lock);
+	spin_unlock_bh(&processes_lock);
 	kfree(fresh);
 	return ok ? 0 : -ENODEV;
 }
@@ -373,14 +376,14 @@ void roe_fault_forget_qp(const struct roe_qp *qp)
 	struct request *r;
 	LIST_HEAD(gone);
 
-	spin_lock(&processes_lock);
+	spin_lock_bh(&processes_lock);
 	hash_for_each_possible_safe(by_qp, r, tmp, qp_entry, qp->id) {
 		if (r->qp_id != qp->id)
 			continue;
 		dequeue(&r->turn);
 		list_add(&r->turn.entry, &gone);
 	}
-	spin_unlock(&processes_lock);
+	spin_unlock_bh(&processes_lock);
 	give_up(&gone);
 }
 
@@ -400,7 +403,7 @@ void roe_fault_forget_odp(const struct roe_odp *odp)
 		LIST_HEAD(gone);
 
 		n = 0;
-		spin_lock(&processes_lock);
+		spin_lock_bh(&processes_lock);
 		hash_for_each_possible_safe(by_odp, r, tmp, odp_entry, (unsigned long)odp) {
 			if (r->odp != odp)
 				continue;
@@ -409,7 +412,7 @@ void roe_fault_forget_odp(const struct roe_odp *odp)
 			if (++n == FORGET_BATCH)
 				break;
 		}
-		spin_unlock(&processes_lock);
+		spin_unlock_bh(&processes_lock);
 		give_up(&gone);
 		cond_resched();
 	} while (n == FORGET_BATCH);
@@ -427,9 +430,9 @@ static bool wanted(const struct request *r)
 	qp = roe_qp_lookup(r->qpn);
 	if (qp && qp->id == r->qp_id && !READ_ONCE(r->odp->detached)) {
 		fault = r->responder ? &qp->resp.fault : &qp->req.fault;
-		spin_lock_bh(&qp->lock);
+		spin_lock(&qp->lock);
 		ok = fault->waiting && fault->seq == r->seq;
-		spin_unlock_bh(&qp->lock);
+		spin_unlock(&qp->lock);
 	}
 	rcu_read_unlock();
 	return ok;
@@ -456,12 +459,12 @@ static bool queue_slow(struct request *r, struct roe_fault_process **fresh)
 {
 	bool ok;
 
-	spin_lock(&processes_lock);
+	spin_lock_bh(&processes_lock);
 	INIT_WORK(&r->turn.work, run_slow);
 	ok = wanted(r) && take_turn(&r->turn, roe_odp_mm(r->odp), slow_wq, fresh);
 	if (ok && !list_empty(&r->turn.entry))
 		list_waiting(r);
-	spin_unlock(&processes_lock);
+	spin_unlock_bh(&processes_lock);
 	return ok;
 }
 
@@ -471,12 +474,12 @@ static bool begin(struct request *r)
 	struct roe_fault_process *fresh = kzalloc(sizeof(*fresh), GFP_NOWAIT | __GFP_NOWARN);
 	bool ok, now;
 
-	spin_lock(&processes_lock);
+	spin_lock_bh(&processes_lock);
 	ok = wanted(r) && join(&r->turn, roe_odp_mm(r->odp), fault_wq, &fresh);
 	now = ok && list_empty(&r->turn.entry);
 	if (ok && !now)
 		list_waiting(r);
-	spin_unlock(&processes_lock);
+	spin_unlock_bh(&processes_lock);
 	kfree(fresh);
 	if (!ok)
 		finish(r, -EAGAIN);
