@@ -218,8 +218,8 @@ reads_through_queue()
 	tc qdisc replace dev va root tbf rate 80mbit burst 20kb limit 100kb || return
 	asked=$(counter roe0 rx_read_requests)
 	asked=$((asked + $(counter roe0 duplicate_request)))
-	pair_run 60 $p "ib_read_bw -F -p $p -d roe0 -x $a4 -s 1048576 -n 16" \
-		"$in_peer ib_read_bw -F -p $p -d roe1 -x $b4 -s 1048576 -n 16 10.9.0.1"
+	pair_run 60 $p "ib_read_bw -F -e -p $p -d roe0 -x $a4 -s 1048576 -n 16" \
+		"$in_peer ib_read_bw -F -e -p $p -d roe1 -x $b4 -s 1048576 -n 16 10.9.0.1"
 	rc=$?
 	asked=$(($(counter roe0 rx_read_requests) + $(counter roe0 duplicate_request) - asked))
 	tc -s qdisc show dev va
@@ -235,8 +235,8 @@ reads_overtake()
 	local p=$((port + 51)) asked rc
 	tc qdisc replace dev va root netem delay 500us 300us limit 10000 || return
 	asked=$(counter roe0 duplicate_request)
-	pair_run 120 $p "ib_read_bw -F -p $p -d roe0 -x $a4 -s 65536 -n 2048" \
-		"$in_peer ib_read_bw -F -p $p -d roe1 -x $b4 -s 65536 -n 2048 10.9.0.1"
+	pair_run 120 $p "ib_read_bw -F -e -p $p -d roe0 -x $a4 -s 65536 -n 2048" \
+		"$in_peer ib_read_bw -F -e -p $p -d roe1 -x $b4 -s 65536 -n 2048 10.9.0.1"
 	rc=$?
 	asked=$(($(counter roe0 duplicate_request) - asked))
 	tc qdisc del dev va root

@@ -27,13 +27,13 @@ topo()
 	link_add roe0 va && link_add roe1 vb rb && reach '' 10.0.0.2 fd00:a::2
 }
 
-# pp SECONDS ADDRESS-A ADDRESS-B [ITERATIONS]
+# pp SECONDS ADDRESS-A ADDRESS-B - with events: where nothing arrives polling costs two processors
 pp()
 {
 	local ga gb
 	ga=$(wait_gid roe0 "$2") && gb=$(ns_gid rb roe1 "$3") || return
-	pair_run "$1" 18515 "ibv_rc_pingpong -d roe0 -g $ga -n ${4:-100} -c" \
-		"ip netns exec rb ibv_rc_pingpong -d roe1 -g $gb -n ${4:-100} -c 10.0.0.1"
+	pair_run "$1" 18515 "ibv_rc_pingpong -d roe0 -g $ga -n 100 -c -e" \
+		"ip netns exec rb ibv_rc_pingpong -d roe1 -g $gb -n 100 -c -e 10.0.0.1"
 }
 
 # rules TEXT... - the only rules, for IPv4 and IPv6
