@@ -106,6 +106,17 @@ names()
 		grep -Eq "board_id:[[:space:]]+roe$" "$TMP/devinfo" &&
 		grep -Eq "fw_ver:[[:space:]]+$1" "$TMP/devinfo"
 }
+# and of its port: a veth has 10 Gb/s, the GUID is made of its MAC address
+port_is()
+{
+	local m
+	IFS=: read -ra m < /sys/class/net/va/address
+	ibstat roe0 > "$TMP/ibstat" && cat "$TMP/ibstat"
+	grep -Eq "State: $1$" "$TMP/ibstat" && grep -Eq "Physical state: $2$" "$TMP/ibstat" &&
+		grep -Eq "Rate: 10( |$)" "$TMP/ibstat" && grep -Eq "Link layer: Ethernet$" "$TMP/ibstat" &&
+		grep -Eqi "Node GUID: $(printf '0x%02x%s%sfffe%s%s%s' $((0x${m[0]} ^ 2)) "${m[@]:1}")$" \
+			"$TMP/ibstat"
+}
 # what rdma-ndd does
 describes()
 {
@@ -115,6 +126,11 @@ describes()
 check "a device has the description that it is given" describes
 version=$(cat /sys/module/roe/version)
 check "ibstat and ibv_devinfo name the driver and its version" names "$version.0"
+check "ibstat has state, rate and GUID of the port" port_is Active LinkUp
+ip link set vb down
+check "... also of one without a carrier" wait_for 20 port_is Down Disabled
+ip link set vb up
+check "... and with one again" wait_for 20 port_is Active LinkUp
 
 # --- counters of some QPs ---
 
