@@ -27,7 +27,7 @@ struct roe_cq {
 	u32			wc_hole, wc_hole_end;	/* roe_cq_forget() is at work: not there */
 	u32			added;		/* completions ever added ... */
 	u32			announced;	/* ... up to the last event ... */
-	u32			solicited;	/* ... up to the last that was solicited or failed */
+	u32			solicited;	/* ... up to the last solicited or failed one */
 	u32			user_cons;	/* last plausible consumer of the user */
 	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not */
 	bool			overrun;	/* CQ error: nothing is added any more */
