@@ -303,6 +303,9 @@ static struct rdma_link_ops link_ops = {
 
 static void handle(struct roe_dev *dev, unsigned long event)
 {
+	/* Its worker is about to end it: what becomes of the netdev now is for the next one. */
+	if (is_over(dev, NULL))
+		return;
 	if (event == NETDEV_UNREGISTER)
 		dev->gone = true;
 	/*

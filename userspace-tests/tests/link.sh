@@ -280,7 +280,7 @@ if [ "$ROE_TYPE" = roe ]; then
 	link_del roe0
 fi
 # A worker ends the device that a netdev leaves behind; who is quicker meets neither its name
-# nor its netdev in use.
+# nor its netdev in use, whatever else becomes of that meanwhile.
 moved()
 {
 	local here="" there="ip netns exec rmove" i
@@ -292,6 +292,7 @@ moved()
 		[ $i != 1 ] || start_hold || return
 		$here ip link set vb netns "$([ -n "$here" ] && echo 1 || echo rmove)"
 		[ -n "$here" ] && here="" || here=$there
+		$here ip link set vb mtu $((9000 - i))
 	done
 	ip netns del rmove
 	ip link set vb up
