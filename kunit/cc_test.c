@@ -623,6 +623,12 @@ static void cc_lost_over(struct kunit *test)
 	ctx.now = sim->now + ROE_RATE_FREE_NS;
 	KUNIT_EXPECT_TRUE(test, roe_cc_open(qp, &ctx));
 	KUNIT_EXPECT_EQ(test, r->rate, 0);
+	/* the first loss after that says as little as the first of all */
+	ctx.now += NSEC_PER_MSEC;
+	roe_cc_lost(qp, &ctx, READ_PKTS / 4, READ_PKTS / 2);
+	KUNIT_EXPECT_EQ(test, r->rate, 0);
+	roe_cc_lost(qp, &ctx, READ_PKTS / 4, READ_PKTS / 2);
+	KUNIT_EXPECT_NE(test, r->rate, 0);
 }
 
 /* A few packets lost, or those that IP refused here, say nothing about the way. */

@@ -133,6 +133,7 @@ static void grow(struct roe_rate *r, u64 now)
 {
 	if (now - r->cut_at >= ROE_RATE_FREE_NS) {
 		r->rate = 0;
+		r->vain = 0;
 		return;
 	}
 	for (; now - r->grown_at >= r->round; r->grown_at += r->round) {
@@ -225,6 +226,8 @@ void roe_cc_lost(struct roe_qp *qp, const struct roe_ctx *ctx, u32 came, u32 vai
 	round = clamp_t(u64, round, ROE_RATE_ROUND_NS, ROE_RATE_ROUND_MAX_NS);
 	limit(r, ctx->now, rate / 2, rate, round);
 }
+
+ROE_EXPORT_FOR_TEST(roe_cc_lost);
 
 /**
  * roe_cc_reset() - no limit
