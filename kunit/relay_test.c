@@ -135,16 +135,33 @@ static void forgets(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, poster.need, 16);
 }
 
+static void waits(struct kunit *test)
+{
+	const u32 patience = 100 * NSEC_PER_USEC;
+	u64 now = NSEC_PER_SEC, end;
+
+	KUNIT_EXPECT_TRUE(test, roe_relay_waits(now + patience - 1, now, 0, patience));
+	KUNIT_EXPECT_FALSE(test, roe_relay_waits(now + patience, now, 0, patience));
+	/* a doorbell for another QP meanwhile: that may come, too */
+	end = now + patience / 2;
+	KUNIT_EXPECT_TRUE(test, roe_relay_waits(now + patience, now, end, patience));
+	/* it was about to be rung */
+	KUNIT_EXPECT_TRUE(test, roe_relay_waits(now + 1, now, now + 5, patience));
+	/* one after the other, and none has come */
+	end = now + 2 * NSEC_PER_MSEC;
+	KUNIT_EXPECT_FALSE(test, roe_relay_waits(end + 1, now, end, patience));
+}
+
 static void post_up_to(struct roe_ring *ring, u32 index)
 {
 	WRITE_ONCE(ring->buf->producer_index, index & ring->mask);
 }
 
 /* A QP with nothing but a ring of a process. */
-static struct roe_qp *ring_qp(struct kunit *test)
+static struct roe_qp *ring_qp(struct kunit *test, u32 elements)
 {
 	struct roe_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
-	struct roe_ring *ring = roe_ring_create(7, sizeof(struct rxe_send_wqe) + 64, NULL, NULL);
+	struct roe_ring *ring = roe_ring_create(elements, sizeof(struct rxe_send_wqe) + 64, NULL, NULL);
 	struct roe_sq *sq;
 
 	KUNIT_ASSERT_NOT_NULL(test, qp);
@@ -162,7 +179,7 @@ static struct roe_qp *ring_qp(struct kunit *test)
 /* A process posts as fast as it is served: each look finds news until the ring is empty. */
 static void laps(struct kunit *test)
 {
-	struct roe_qp *qp = ring_qp(test);
+	struct roe_qp *qp = ring_qp(test, 7);
 	struct roe_sq *sq = &qp->sq;
 	struct roe_ring *ring = sq->ring;
 	u32 i;
@@ -195,10 +212,24 @@ static void laps(struct kunit *test)
 	roe_ring_destroy(ring);
 }
 
+/* What is left to a worker is no lap: it is not counted as if there were a ring full. */
+static void leftover(struct kunit *test)
+{
+	struct roe_qp *qp = ring_qp(test, 511);
+	struct roe_ring *ring = qp->sq.ring;
+
+	post_up_to(ring, ROE_WQE_BATCH + 44);
+	KUNIT_EXPECT_EQ(test, roe_relay_news(qp), ROE_WQE_BATCH + 44);
+	KUNIT_EXPECT_TRUE(test, roe_wqe_pull(qp));
+	KUNIT_EXPECT_EQ(test, roe_relay_news(qp), 44);
+	KUNIT_EXPECT_EQ(test, roe_relay_news(qp), 0);
+	roe_ring_destroy(ring);
+}
+
 /* An index that was set back is news once, or a relay would look for ever. */
 static void set_back(struct kunit *test)
 {
-	struct roe_qp *qp = ring_qp(test);
+	struct roe_qp *qp = ring_qp(test, 7);
 	struct roe_ring *ring = qp->sq.ring;
 
 	post_up_to(ring, 3);
@@ -240,7 +271,9 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(learns),
 	KUNIT_CASE(disturbed),
 	KUNIT_CASE(forgets),
+	KUNIT_CASE(waits),
 	KUNIT_CASE(laps),
+	KUNIT_CASE(leftover),
 	KUNIT_CASE(set_back),
 	KUNIT_CASE(picks),
 	{}

@@ -99,20 +99,22 @@ void roe_qp_flush_later(struct roe_qp *qp)
 }
 
 /*
- * Copy in what is new: did a process post something that takes one packet? @more: and
- * there is more than is copied at a time.
+ * Copy in what is new: how many did a process post, the last of which takes one packet? @more:
+ * and there is more than is copied at a time.
  */
-static bool pull(struct roe_qp *qp, bool *more)
+static u32 pull(struct roe_qp *qp, bool *more)
 {
-	u32 from = qp->sq.prod;
+	u32 from = qp->sq.prod, n;
 
 	*more = roe_wqe_pull(qp);
-	return qp->user && !*more && qp->sq.prod != from &&
-	       roe_sq_slot(&qp->sq, qp->sq.prod - 1)->length <= qp->mtu;
+	n = qp->sq.prod - from;
+	if (!qp->user || *more || !n || roe_sq_slot(&qp->sq, qp->sq.prod - 1)->length > qp->mtu)
+		return 0;
+	return n;
 }
 
-/* Small messages of a user, just posted: do they wait for company? Softirqs disabled. */
-static bool hold(struct roe_qp *qp, const struct roe_ctx *ctx)
+/* @n small messages of a user, just posted: do they wait for company? Softirqs disabled. */
+static bool hold(struct roe_qp *qp, const struct roe_ctx *ctx, u32 n)
 {
 	struct roe_pace *pace = this_cpu_ptr(&paces);
 	bool behind = roe_pace_doorbell(pace, qp, ctx->now);
@@ -120,7 +122,7 @@ static bool hold(struct roe_qp *qp, const struct roe_ctx *ctx)
 	if (roe_qp_is_ud(qp) || !READ_ONCE(qp->dev->hold) ||
 	    !roe_hold_message(qp, ctx, pace, behind))
 		return false;
-	roe_stat_inc(qp->dev, ROE_STAT_HELD);
+	roe_stat_add(qp->dev, ROE_STAT_HELD, n);
 	roe_relay_held(ctx->now);
 	return true;
 }
@@ -144,8 +146,9 @@ static void learn(struct roe_qp *qp, u64 begin)
  */
 static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 {
-	bool small = false, left = false;
 	struct roe_ctx ctx roe_uninitialized;
+	bool left = false;
+	u32 small = 0;
 	int err = 0;
 
 	roe_qp_begin(qp, &ctx);
@@ -167,27 +170,28 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 	default:
 		if (qp->resp.rnr_look)
 			roe_responder_look(qp, &ctx);
-		small = pull(qp, &left) && rung;
-		ctx.hold = small && hold(qp, &ctx);
+		small = pull(qp, &left);
+		ctx.hold = small && rung && hold(qp, &ctx, small);
 		break;
 	}
 	*more = roe_qp_end_round(qp, &ctx) || left;
 	/* from here on our callers keep the QP: a verb, a work or relay that destroy waits for */
 	roe_backlog_enable_softirqs(qp);
-	if (small && !ctx.hold)
+	if (small && rung && !ctx.hold)
 		learn(qp, ctx.now);
 	return err;
 }
 
-static int ring_rounds(struct roe_qp *qp, unsigned int budget, bool rung)
+/* @relay: has preemption off, so it leaves the rest to a worker when somebody else is to run. */
+static int ring_rounds(struct roe_qp *qp, unsigned int budget, bool relay)
 {
-	bool more = false;
+	bool more = false, rung = !relay;
 	int err;
 
 	do {
 		err = ring_doorbell(qp, &more, rung);
 		rung = false;
-	} while (!err && more && --budget);
+	} while (!err && more && --budget && !(relay && need_resched()));
 	if (more)
 		roe_qp_defer(qp);
 	return err;
@@ -204,7 +208,7 @@ static int ring_rounds(struct roe_qp *qp, unsigned int budget, bool rung)
  */
 int roe_qp_doorbell(struct roe_qp *qp)
 {
-	return ring_rounds(qp, in_softirq() ? 1 : ROE_QP_ROUNDS, true);
+	return ring_rounds(qp, in_softirq() ? 1 : ROE_QP_ROUNDS, false);
 }
 
 /**
@@ -213,7 +217,7 @@ int roe_qp_doorbell(struct roe_qp *qp)
  */
 void roe_qp_poll(struct roe_qp *qp)
 {
-	ring_rounds(qp, ROE_QP_ROUNDS, false);
+	ring_rounds(qp, ROE_QP_ROUNDS, true);
 }
 
 static void send_rest(struct roe_qp *qp, bool in_order)

@@ -32,8 +32,8 @@
  *   As long as a link is ON nobody else sends what is posted, so the relay does not let
  *   go of its processor: preemption is off from the first ON to the last OFF, and who is
  *   to run there instead finds need_resched() set, which ends it, or with lazy preemption
- *   that there are two (single_task_running()). What it waits for then is bounded:
- *   RELAY_QPS rings are looked at once more. With PREEMPT_RT, where a lock may sleep,
+ *   that there are two (single_task_running()). What it waits for then is bounded: a burst
+ *   of each of RELAY_QPS rings. With PREEMPT_RT, where a lock may sleep,
  *   that is not to be had, and there is no relay.
  *
  * Life
@@ -72,8 +72,8 @@
 /* Sweeps with messages after which it is asked whether they come together. */
 #define JUDGE_SWEEPS	64
 /*
- * A relay that leaves looks at each of its rings once more before another task can run: there
- * are so many at most.
+ * A relay that leaves sends a burst of each of its rings before another task can run: there are
+ * so many at most.
  */
 #define RELAY_QPS	32
 /* A relay that has moved so many was worth its while. */
@@ -171,18 +171,17 @@ ROE_EXPORT_FOR_TEST(roe_poster_learn);
  * @start: the first to be tried, up to nr_cpu_ids
  * @from: whose work it is
  *
- * Return: the next CPU of its node, online and not isolated, be it for one task only
- * (nohz_full=), which a work of ours would interrupt; nr_cpu_ids: there is none.
+ * Return: the next CPU of its node, online and not isolated, be it by a cpuset or for one task
+ * only (nohz_full=), which a work of ours would interrupt; nr_cpu_ids: there is none.
  */
 unsigned int roe_relay_pick(unsigned int start, unsigned int from)
 {
 	const struct cpumask *near = cpumask_of_node(cpu_to_node(from));
-	const struct cpumask *may = housekeeping_cpumask(HK_TYPE_DOMAIN);
 	const struct cpumask *noisy = housekeeping_cpumask(HK_TYPE_WQ);
 	unsigned int cpu;
 
 	for_each_cpu_wrap(cpu, near, start)
-		if (cpu != from && cpu_online(cpu) && cpumask_test_cpu(cpu, may) &&
+		if (cpu != from && cpu_online(cpu) && !cpu_is_isolated(cpu) &&
 		    cpumask_test_cpu(cpu, noisy))
 			return cpu;
 	return nr_cpu_ids;
@@ -367,8 +366,8 @@ static void relay_join(struct relay *relay, struct list_head *qps, struct tally 
  * @qp: of a relay
  *
  * Context: the relay; no lock.
- * Return: their number; 0 if none is left in the ring, or for one look, if a whole lap was
- * posted during it.
+ * Return: their number, after a whole lap that of those that are not copied in; 0 if none is
+ * left in the ring, or for one look, if a whole lap was posted during it.
  */
 u32 roe_relay_news(struct roe_qp *qp)
 {
@@ -381,11 +380,12 @@ u32 roe_relay_news(struct roe_qp *qp)
 	qp->relay.seen = posted;
 	/*
 	 * A whole lap: the last look brought more than it had seen, and that is done already.
-	 * If nothing was brought since the last lap, the process has set its index back.
+	 * Or it has left some to a worker, who is at it. If nothing was brought since the last
+	 * lap, the process has set its index back.
 	 */
 	if (!n && posted != pulled && prod != qp->relay.lap) {
 		qp->relay.lap = prod;
-		return qp->sq.ring->mask + 1;
+		return (posted - pulled) & qp->sq.ring->mask;
 	}
 	return n;
 }
@@ -395,12 +395,12 @@ ROE_EXPORT_FOR_TEST(roe_relay_news);
 /* Send what is new in a ring. Returns the number of messages. */
 static u32 look(struct roe_qp *qp)
 {
-	u32 n = roe_relay_news(qp);
+	u32 n = roe_relay_news(qp), from = READ_ONCE(qp->sq.prod);
 
 	if (!n)
 		return 0;
-	roe_stat_add(qp->dev, ROE_STAT_RELAYED, n);
 	roe_qp_poll(qp);
+	roe_stat_add(qp->dev, ROE_STAT_RELAYED, READ_ONCE(qp->sq.prod) - from);
 	return n;
 }
 
@@ -428,15 +428,35 @@ static bool alone(void)
 	return !need_resched() && single_task_running();
 }
 
-/* A process that posts elsewhere goes on: that QP may come here, too. */
+/**
+ * roe_relay_waits() - nothing comes: may there be more yet?
+ * @now: ns
+ * @idle_since: ns
+ * @end: of the last doorbell of that process, ns
+ * @patience: after that, ns
+ *
+ * A process that posts elsewhere goes on: that QP may come here, too. Not for long: if it is no
+ * stream but one message at a time, that may go on for ever.
+ *
+ * Return: false: the stream has ended.
+ */
+bool roe_relay_waits(u64 now, u64 idle_since, u64 end, u32 patience)
+{
+	return now - idle_since < PATIENCE_MAX_NS &&
+	       (s64)(now - max(idle_since, end)) < patience;
+}
+
+ROE_EXPORT_FOR_TEST(roe_relay_waits);
+
 static bool patient(struct relay *relay, struct tally *tally)
 {
-	u64 now = ktime_get_ns(), end = READ_ONCE(relay->poster.end);
+	u64 now = ktime_get_ns();
 
 	if (!tally->idle_since)
 		tally->idle_since = now;
 	cpu_relax();
-	return (s64)(now - max(tally->idle_since, end)) < READ_ONCE(relay->patience);
+	return roe_relay_waits(now, tally->idle_since, READ_ONCE(relay->poster.end),
+			       READ_ONCE(relay->patience));
 }
 
 /* @found messages came in a sweep: is it worth while to go on? */

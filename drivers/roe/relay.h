@@ -44,6 +44,7 @@ void roe_poster_learn(struct roe_poster *poster, u32 messages, u32 sweeps);
 unsigned int roe_relay_pick(unsigned int start, unsigned int from);
 bool roe_relay_has(struct roe_qp *qp);
 u32 roe_relay_news(struct roe_qp *qp);
+bool roe_relay_waits(u64 now, u64 idle_since, u64 end, u32 patience);
 void roe_relay_notice(struct roe_qp *qp, u64 begin, u64 end);
 void roe_relay_held(u64 now);
 void roe_relay_part(struct roe_qp *qp);
