@@ -23,6 +23,7 @@ struct member {
 	u8		tos, ttl;	/* xor */
 	u16		frag_off;	/* xor */
 	bool		joined;
+	u8		ext;		/* next header of both, 0: UDP */
 };
 
 static const struct member members[] = {
@@ -40,6 +41,7 @@ static const struct member members[] = {
 	{ "v6 congestion marked", true, false, 0, INET_ECN_CE, 0, 0, false },
 	{ "v6 other traffic class", true, false, 0, 0x20, 0, 0, false },
 	{ "v6 other hop limit", true, false, 0, 0, 1, 0, false },
+	{ "v6 what looks like its header is an option", true, false, 0, 0, 0, 0, false, 60 },
 };
 
 static void member_desc(const struct member *m, char *desc)
@@ -75,6 +77,7 @@ static struct sk_buff *datagram(struct kunit *test, const struct member *like,
 	if (like->v6) {
 		ip6_flow_hdr(ip, tos, 0);
 		((struct ipv6hdr *)ip)->hop_limit = 64 ^ (m ? m->ttl : 0);
+		((struct ipv6hdr *)ip)->nexthdr = like->ext ?: IPPROTO_UDP;
 	} else {
 		*(struct iphdr *)ip = (struct iphdr) {
 			.version = 4, .ihl = 5, .tos = tos,
@@ -85,6 +88,7 @@ static struct sk_buff *datagram(struct kunit *test, const struct member *like,
 	}
 	skb->dev = kunit_kzalloc(test, sizeof(*skb->dev), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, skb->dev);
+	NAPI_GRO_CB(skb)->network_offset = VLAN_HLEN;
 	NAPI_GRO_CB(skb)->data_offset = VLAN_HLEN + ip_len + sizeof(struct udphdr);
 	NAPI_GRO_CB(skb)->flush = 0;
 	NAPI_GRO_CB(skb)->same_flow = 1;

@@ -107,12 +107,23 @@ static bool long_enough(const struct sk_buff *p, const struct sk_buff *skb)
 	return p->len >= min && skb->len >= min;
 }
 
+/*
+ * UDP comes next to the IP header: ip6_at() would take bytes of an extension header for one, as a
+ * peer wants them, and with options IPv4 does not come here. GRO has compared @skb with the head.
+ */
+static bool is_plain(const struct sock *sk, struct sk_buff *skb)
+{
+	const struct ipv6hdr *ip = skb_gro_network_header(skb);
+
+	return sk->sk_family != AF_INET6 || ip->nexthdr == IPPROTO_UDP;
+}
+
 /* What IP found: it is a fragment, or its length is not that of the packet. */
-static bool may_join(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
+static bool may_join(const struct sock *sk, const struct sk_buff *p, struct sk_buff *skb)
 {
 	return !NAPI_GRO_CB(p)->flush && !NAPI_GRO_CB(skb)->flush && !skb_has_frag_list(skb) &&
 	       NAPI_GRO_CB(p)->count < LIST_MAX && p->len + skb->len <= U16_MAX &&
-	       long_enough(p, skb) &&
+	       long_enough(p, skb) && is_plain(sk, skb) &&
 	       (NAPI_GRO_CB(p)->count > 1 || to_us(sk, p, skb));
 }
 
