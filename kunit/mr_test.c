@@ -388,6 +388,8 @@ static void mr_invalidate(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key ^ 1), -EINVAL);
 	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key ^ 0x100), -EINVAL);
 	KUNIT_EXPECT_EQ(test, invalidate(t->qp, t->mr->key), -EINVAL);
+	/* no peer was given that key */
+	KUNIT_EXPECT_EQ(test, invalidate_by(t->qp, key, false), -EINVAL);
 	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, key, 0, IOVA, 8));
 
 	KUNIT_EXPECT_EQ(test, invalidate(t->qp, key), 0);

@@ -470,7 +470,8 @@ ROE_EXPORT_FOR_TEST(roe_mr_hold_again);
 /**
  * roe_mr_invalidate - LOCAL_INV and SEND with invalidate
  * @qp: QP of the request
- * @key: whole key of a fast MR or a type 2 window; one that is free stays so
+ * @key: whole key of a fast MR or a type 2 window; one that is free stays so. From a peer it is
+ * an R_Key, which memory without a right for peers has not
  * @local: LOCAL_INV
  *
  * When it returns no access under @key is running and none will start.
@@ -498,7 +499,7 @@ int roe_mr_invalidate(const struct roe_qp *qp, u32 key, bool local)
 	} else if (mr->key == key && mr->state != ROE_MR_DEAD) {
 		if (mr->type == ROE_MR_WINDOW_2B) {
 			err = roe_mw_invalidate(mr, qp);
-		} else {
+		} else if (local || mr->state != ROE_MR_VALID || mr->access & ROE_MR_REMOTE_ACCESS) {
 			roe_mr_revoke(mr, ROE_MR_FREE);
 			err = 0;
 		}
