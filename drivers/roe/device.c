@@ -149,15 +149,18 @@ static void get_dev_fw_str(struct ib_device *ibdev, char *str)
 
 /*
  * The core knows how to ask; but it warns at each call where nobody answers (lo, or a macvlan
- * over a netdev that does not), and any process may ask all the time.
+ * over a netdev that does not), and any process may ask all the time. Not of a netdev that has
+ * gone, though it is kept: an ipvlan asks the netdev below it, which is not.
  */
 static void query_speed(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
+	struct net_device *ndev = roe_dev(ibdev)->ndev;
 	struct ethtool_link_ksettings link;
-	int err;
+	int err = -ENODEV;
 
 	rtnl_lock();
-	err = __ethtool_get_link_ksettings(roe_dev(ibdev)->ndev, &link);
+	if (ndev->reg_state == NETREG_REGISTERED)
+		err = __ethtool_get_link_ksettings(ndev, &link);
 	rtnl_unlock();
 	attr->active_speed = IB_SPEED_SDR;
 	attr->active_width = IB_WIDTH_1X;

@@ -2,7 +2,7 @@
 /*
  * hold - keep a device open with a QP, CQ and MR, and tell what happens to it.
  *
- * usage: hold [-d DEV] [-g GID] [-t SECONDS] [stuck | huge]
+ * usage: hold [-d DEV] [-g GID] [-t SECONDS] [stuck | huge | many]
  *
  * Once two RTS QPs, CQs and an MR are there prints lines "qpn N", "cqe N" and "mrlen N" of
  * one each, and "ready"; then one line
@@ -11,6 +11,8 @@
  * which must fail without harm. With -t 0 it ends at once.
  *
  * huge: the MR is two pages of 2 MiB.
+ *
+ * many: 300 QPs more, whose end takes its time.
  *
  * stuck: prints "ready" once it is in the middle of a verb, which it leaves when the
  * standard input ends: so long nobody can take the device away.
@@ -108,8 +110,17 @@ static struct rt_buf huge_buf(void)
 	return b;
 }
 
+/* They stay as they are, and go with the process or the device. */
+static void make_many(struct rt_qp *qp, unsigned int n)
+{
+	while (n--)
+		if (rt_qp_create(qp++, rt_dev_a(), &rt_defaults))
+			rt_die("create QP: %s", strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
+	static struct rt_qp many[300];
 	struct sigaction sa = { .sa_handler = on_term };
 	struct ibv_async_event ev;
 	bool gone = false;
@@ -124,6 +135,8 @@ int main(int argc, char **argv)
 		return stuck();
 	sigaction(SIGTERM, &sa, NULL);
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
+	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "many"))
+		make_many(many, 300);
 	if (argc > rt_args.first && !strcmp(argv[rt_args.first], "huge"))
 		buf = huge_buf();
 	else

@@ -153,11 +153,12 @@ early_events()
 	return $rc
 }
 
-# shellcheck disable=SC2120 # the device is roe0 unless said otherwise
+# start_hold [DEV [WORD]] - of the program; the device is roe0 unless said otherwise
+# shellcheck disable=SC2120
 start_hold()
 {
 	: > "$TMP/hold.out"
-	background hold -d "${1:-roe0}" -t 600 > "$TMP/hold.out" 2>&1
+	background hold -d "${1:-roe0}" -t 600 "${@:2}" > "$TMP/hold.out" 2>&1
 	wait_for 20 grep -q ready "$TMP/hold.out" && return
 	cat "$TMP/hold.out"
 	return 1
@@ -167,6 +168,36 @@ settled()
 {
 	ip -6 addr show dev "$1" scope link | grep -q inet6 &&
 		! ip -6 addr show dev "$1" tentative | grep -q inet6
+}
+
+# An ipvlan asks the netdev below it for its speed, which is freed before it if somebody has
+# the device on it open: not on behalf of who reads the rate of the port meanwhile.
+below_gone()
+{
+	local trace=/sys/kernel/tracing del n=0
+
+	modprobe -a dummy ipvlan
+	ip link add dm type dummy && netdevs+=(dm) && ip link set dm up &&
+		ip link add link dm name ivl type ipvlan || return
+	no_dad ivl
+	ip addr add 10.8.0.1/24 dev ivl && ip link set ivl up && link_add roe0 ivl &&
+		wait_gid roe0 10.8.0.1 && start_hold roe0 many || return
+	for _ in 1 2 3; do
+		background bash -c \
+			'while read -r x < /sys/class/infiniband/roe0/ports/1/rate; do :; done' 2>/dev/null
+	done
+	mountpoint -q $trace || mount -t tracefs tracefs $trace || return
+	echo "p:asked ipvlan_ethtool_get_link_ksettings" > $trace/kprobe_events || return
+	ip link del dm &
+	del=$!
+	wait_for 20 [ ! -e /sys/class/net/dm ]
+	echo 1 > $trace/events/kprobes/asked/enable
+	[ -e /sys/class/infiniband/roe0/ports/1/rate ] || { echo "the port went first"; n=1; }
+	wait_for 20 no_device roe0 && wait $del || n=1
+	echo 0 > $trace/events/kprobes/asked/enable
+	! grep asked: $trace/trace || n=1
+	echo > $trace/kprobe_events
+	return $n
 }
 
 no_device()
@@ -279,6 +310,7 @@ if [ "$ROE_TYPE" = roe ]; then
 	check "rdma link add loads the module" link_add roe0 va
 	link_del roe0
 fi
+[ "$ROE_TYPE" != roe ] || check "the netdev below goes while the port is asked for its rate" below_gone
 # A worker ends the device that a netdev leaves behind; who is quicker meets neither its name
 # nor its netdev in use, whatever else becomes of that meanwhile.
 moved()
