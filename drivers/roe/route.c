@@ -219,19 +219,30 @@ static struct dst_entry *lookup_bound_v4(struct net *net, const struct roe_av *a
 	return lookup_v4(net, av, av->oif);
 }
 
+/* Does the host have that address, with none of @banned, in the domain of its netdev? */
+static bool has_v6(struct net *net, const struct roe_av *av, u32 banned)
+{
+	return ipv6_chk_addr_and_flags(net, &av->saddr, dev_get_by_index_rcu(net, av->oif), true,
+				       0, banned);
+}
+
 /*
  * IPv4 has no route from an address that the host has not any more, IPv6 does not ask: without
- * this a process would go on sending from an address that another host has by now. The EUI-64
- * GID need not be an address of the host.
+ * this a process would go on sending from an address that another host has by now. So it has if
+ * duplicate address detection has failed (RFC 4862 5.4.5), but the GID remains; until then it is
+ * in use, as by NICs. The EUI-64 GID need not be an address of the host.
  */
 static bool has_source_v6(const struct roe_dev *dev, struct net *net, const struct roe_av *av)
 {
-	bool lives;
+	bool has;
 
 	rcu_read_lock();
-	lives = roe_gid_lives(dev, &av->saddr, av->net_cookie, av->oif);
+	if (roe_gid_lives(dev, &av->saddr, av->net_cookie, av->oif))
+		has = has_v6(net, av, IFA_F_DADFAILED) || !has_v6(net, av, 0);
+	else
+		has = has_v6(net, av, IFA_F_TENTATIVE);
 	rcu_read_unlock();
-	return lives || ipv6_chk_addr(net, &av->saddr, NULL, 0);
+	return has;
 }
 
 static struct dst_entry *lookup_bound_v6(const struct roe_dev *dev, struct net *net,

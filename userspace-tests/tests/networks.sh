@@ -377,6 +377,43 @@ source_gone()
 	return $rc
 }
 
+# The GID of an address that another host has remains, though duplicate address detection has
+# found that out: there is no way from there.
+source_taken()
+{
+	local ga gb rc=1 s c send="ib_send_bw -c UC -F -s 64 -D 60"
+
+	ip netns exec rb sysctl -qw net.ipv6.conf.vb.accept_dad=1 &&
+		ip -n ra addr add fd00:a::33/64 dev va nodad &&
+		ip -n ra addr add fd00:a::44/64 dev va nodad &&
+		ip -n rb addr add fd00:a::33/64 dev vb && wait_for 20 dad_failed &&
+		ga=$(ns_gid ra roe0 fd00:a::44) && gb=$(ns_gid rb roe1 fd00:a::33) || return
+	background ip netns exec ra $send -d roe0 -x "$ga"
+	s=$bg
+	wait_for 20 listening_in ra 18515 || return
+	sent=$(packets_sent)
+	background ip netns exec rb $send -d roe1 -x "$gb" 10.0.0.1
+	c=$bg
+	wait_for 20 sends && sleep 1 && kill -0 "$c" && rc=0
+	echo "$(($(packets_sent) - sent)) packets"
+	[ "$(packets_sent)" -le $((sent + 2)) ] || rc=1
+	kill "$s" "$c"
+	wait "$s" "$c" 2>/dev/null
+	ip -n ra addr del fd00:a::33/64 dev va && ip -n ra addr del fd00:a::44/64 dev va &&
+		ip -n rb addr del fd00:a::33/64 dev vb && no_dad vb rb && return $rc
+}
+
+dad_failed()
+{
+	ip -n rb addr show dev vb dadfailed | grep -q "fd00:a::33/"
+}
+
+# The client is at it, whether packets leave or not.
+sends()
+{
+	ip netns exec rb rdma resource show qp link roe1 type UC | grep -q "state RTS"
+}
+
 # standing - nothing leaves the client's device
 standing()
 {
@@ -411,6 +448,7 @@ ud_across()
 
 check "UD: gateway replaced" ud_across
 check "IPv6: nothing is sent from an address that has gone" source_gone
+check "IPv6: nor from one that is another host's" source_taken
 
 # --- path MTU ---
 mtu_refused()
