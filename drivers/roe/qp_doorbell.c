@@ -29,6 +29,9 @@ static DEFINE_PER_CPU(struct roe_pace, paces);
 /* Works of one CPU that send from there at once. */
 #define ORDER_WORKERS	4
 
+/* How often who takes a QP away looks whether its last ACK has left: some milliseconds. */
+#define SETTLE_LOOKS	200
+
 /* A QP may stay in ERR for as long as its process likes: from 20 looks a second to 1 in 3 s. */
 #define FLUSH_INTERVAL	msecs_to_jiffies(50)
 #define FLUSH_IDLE_MAX	6u
@@ -353,6 +356,22 @@ void roe_qp_take_posted(struct ib_pd *ibpd)
 	mutex_unlock(&pd->lock);
 }
 
+/* What is owed leaves now. Returns whether somebody else was sending, who has yet to do so. */
+static bool settle_owed(struct roe_qp *qp)
+{
+	struct roe_ctx ctx roe_uninitialized;
+	bool left;
+
+	/* the lock in any case: the completion of that message may be seen before its run ends */
+	roe_qp_begin(qp, &ctx);
+	qp->resp.ack_after = 0;
+	qp->resp.echo.until = 0;
+	qp->resp.refused_until = 0;
+	left = qp->tx_busy && qp->resp.ack_due;
+	roe_qp_end(qp, &ctx);
+	return left;
+}
+
 /**
  * roe_qp_settle() - before the QP changes: what was posted leaves, and what is owed
  * @qp: in any state
@@ -362,17 +381,14 @@ void roe_qp_take_posted(struct ib_pd *ibpd)
  */
 void roe_qp_settle(struct roe_qp *qp)
 {
-	struct roe_ctx ctx roe_uninitialized;
+	unsigned int looks = SETTLE_LOOKS;
 
 	roe_qp_flushed(qp);
 	roe_relay_part(qp);
 	/* nobody would answer what the peer is sending again */
 	if (READ_ONCE(qp->resp.ack_after))
 		usleep_range(ROE_AGAIN_US, 2 * ROE_AGAIN_US);
-	/* the lock in any case: the completion of that message may be seen before its run ends */
-	roe_qp_begin(qp, &ctx);
-	qp->resp.ack_after = 0;
-	qp->resp.echo.until = 0;
-	qp->resp.refused_until = 0;
-	roe_qp_end(qp, &ctx);
+	/* one who sends burst after burst sends it with the next; he may wait for this processor */
+	while (settle_owed(qp) && --looks)
+		usleep_range(10, 20);
 }
