@@ -263,8 +263,8 @@ struct roe_rsrc {
 	u64	orig;		/* ATOMIC: value before */
 };
 
-/* FLUSHes that wait for their answer: as many as come at once. */
-#define ROE_FLUSHES	64
+/* FLUSHes that wait for their answer: as many as a peer that counts them may have in flight. */
+#define ROE_FLUSHES	128
 
 /*
  * The answer to a FLUSH. It has no slot of those above: not all peers count FLUSHes
