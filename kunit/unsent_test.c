@@ -5,6 +5,7 @@
 #include <kunit/test.h>
 #include <linux/skbuff.h>
 #include <net/sock.h>
+#include "../drivers/roe/backlog.h"
 #include "../drivers/roe/transport.h"
 
 #define LONG		SZ_64K	/* memory of a train */
@@ -247,6 +248,47 @@ static void unsent_others(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, full(f, ROE_TXB_PKTS, ROE_TXB_BYTES));
 }
 
+static void nothing(struct work_struct *work)
+{
+}
+
+/*
+ * A CPU that a QP has sent from, and that somebody else has now, is asked to go on for no longer
+ * than packets can wait there.
+ */
+static void unsent_elsewhere(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_qp *qp = f->qp;
+	bool soon, late, kept;
+	int here, there, cpu;
+
+	qp->type = IB_QPT_UD;
+	qp->home_until = f->ctx.now + 1;
+	INIT_WORK(&qp->order_work, nothing);
+	local_bh_disable();
+	here = smp_processor_id();
+	there = cpumask_any_but(cpu_online_mask, here);
+	qp->tx_cpu = there;
+	soon = roe_backlog_defer(qp, f->ctx.now);
+	cpu = qp->tx_cpu;
+	late = roe_backlog_defer(qp, f->ctx.now + 1);
+	local_bh_enable();
+	KUNIT_ASSERT_LT(test, there, nr_cpu_ids);
+	KUNIT_EXPECT_TRUE(test, soon);
+	KUNIT_EXPECT_EQ(test, cpu, there);
+	KUNIT_EXPECT_FALSE(test, late);
+	KUNIT_EXPECT_EQ(test, qp->tx_cpu, here);
+
+	send(test, LONG);
+	local_bh_disable();
+	qp->tx_cpu = cpumask_any_but(cpu_online_mask, smp_processor_id());
+	kept = roe_backlog_defer(qp, f->ctx.now + 1);
+	local_bh_enable();
+	cancel_work_sync(&qp->order_work);
+	KUNIT_EXPECT_TRUE(test, kept);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(unsent_limit),
 	KUNIT_CASE(unsent_neighbour),
@@ -255,6 +297,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(unsent_bursts),
 	KUNIT_CASE(unsent_small),
 	KUNIT_CASE(unsent_others),
+	KUNIT_CASE(unsent_elsewhere),
 	{}
 };
 

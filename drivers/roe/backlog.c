@@ -52,27 +52,39 @@ static bool must_wait(const struct roe_qp *qp)
 	       !in_serving_softirq() && current_work() != &qp->order_work;
 }
 
+/*
+ * Nothing has been sent for so long that nothing can be in that backlog: who runs there, a task of
+ * real-time priority it may be, is not to be waited for.
+ */
+static bool has_left(const struct roe_qp *qp, u64 now)
+{
+	return now >= qp->home_until && !roe_unsent_waiting(&qp->unsent);
+}
+
 /**
  * roe_backlog_defer() - leave a burst to the worker on tx_cpu, where it must not go first
  * @qp: about to send; qp->lock held, softirqs disabled
+ * @now: ns
  *
  * Return: true if the worker was asked; false: this CPU sends, and but for RC it is tx_cpu
  * from now on.
  */
-bool roe_backlog_defer(struct roe_qp *qp)
+bool roe_backlog_defer(struct roe_qp *qp, u64 now)
 	__must_hold(&qp->lock)
 {
 	int cpu = READ_ONCE(qp->tx_cpu);
 
 	if (qp->type == IB_QPT_RC)
 		return false;
-	if (!is_elsewhere(cpu) && !must_wait(qp)) {
+	if ((!is_elsewhere(cpu) || has_left(qp, now)) && !must_wait(qp)) {
 		WRITE_ONCE(qp->tx_cpu, smp_processor_id());
 		return false;
 	}
 	roe_qp_defer_to(qp, cpu);
 	return true;
 }
+
+ROE_EXPORT_FOR_TEST(roe_backlog_defer);
 
 /* Is nothing left in the backlog of this CPU? It may be that of a thread (thread_backlog_napi). */
 static bool backlog_is_empty(void)

@@ -6,7 +6,7 @@
 #include "qp.h"
 
 bool roe_backlog_is_elsewhere(const struct roe_qp *qp);
-bool roe_backlog_defer(struct roe_qp *qp);
+bool roe_backlog_defer(struct roe_qp *qp, u64 now);
 void roe_backlog_enable_softirqs(struct roe_qp *qp);
 bool roe_backlog_wait(void);
 

@@ -136,7 +136,7 @@ bool roe_qp_transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 		return false;
 	}
 	/* as after the last ACK of what was in flight */
-	if (!has_work(qp) || roe_backlog_defer(qp))
+	if (!has_work(qp) || roe_backlog_defer(qp, ctx->now))
 		return false;
 	qp->tx_busy = true;
 	qp->tx_again = false;
