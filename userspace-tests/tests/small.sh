@@ -122,6 +122,23 @@ spins()
 	return 1
 }
 
+# A cpuset may take all other processors away for a partition of its own: nobody relays there.
+isolated()
+{
+	local cg=$TMP/cgroup rc=1 i
+
+	mkdir -p "$cg" && mount -t cgroup2 cgroup2 "$cg" && echo +cpuset > "$cg/cgroup.subtree_control" &&
+		mkdir "$cg/isolated" && echo "1-$(($(nproc --all) - 1))" > "$cg/isolated/cpuset.cpus" &&
+		echo isolated > "$cg/isolated/cpuset.cpus.partition" &&
+		grep -qx isolated "$cg/isolated/cpuset.cpus.partition" && rc=0
+	for i in 1 2 3 4 5; do
+		[ $rc = 0 ] && counted stream 6000 && [ "$joins" = 0 ] || rc=1
+	done
+	rmdir "$cg/isolated"
+	umount "$cg"
+	return $rc
+}
+
 # with_relay CMD... TEXT CHECK - where there is one at all
 with_relay()
 {
@@ -180,6 +197,12 @@ check "a user who waits for each message is not" waits
 check "... nor does one take longer" no_slower switch $knob
 with_relay check "a real-time task on the processor that relays stops nobody" spins
 with_relay full check "... nor does it with full preemption" spins
+# the kernel says so from 6.7 on
+if mount -t cgroup2 cgroup2 /mnt; then
+	[ ! -e /mnt/cpuset.cpus.isolated ] || isolates=1
+	umount /mnt
+fi
+[ -z "${isolates:-}" ] || check "nobody relays on a processor that a cpuset has isolated" isolated
 run_tap "all users" 120 rc_small -d roe0 -g "$g0" -D roe1 -G "$g1" -- \
 	bursts 400 quiet 3000 many 200 events 300 end
 run_tap "one device" 120 rc_small -d roe0 -g "$g0" -- stream 2000 bursts 200 many 100 events 100 end
