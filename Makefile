@@ -104,7 +104,7 @@ help:
 	@echo "  make dkms-install     install it for that kernel and every one to come (DKMS)"
 	@echo "  make uninstall        remove what these two installed"
 	@echo
-	@echo "In virtual machines, nothing is loaded on this host (KERNEL=6.1, 6.12, 7.2, debug, 6.1-rt, 6.12-rt, kcsan):"
+	@echo "In virtual machines, nothing is loaded on this host (KERNEL=6.1, 6.12, 7.2, debug, 6.1-rt, 6.12-rt, 6.1-cloud, 6.12-cloud, kcsan):"
 	@echo "  make demo             see the stock ibv_rc_pingpong run over roe"
 	@echo "  make shell KERNEL=..  a shell in a machine with roe loaded"
 	@echo "  make check            all tests, on the kernels that scripts/verdict says, those for two"

@@ -161,7 +161,8 @@ static void post_up_to(struct roe_ring *ring, u32 index)
 static struct roe_qp *ring_qp(struct kunit *test, u32 elements)
 {
 	struct roe_qp *qp = kunit_kzalloc(test, sizeof(*qp), GFP_KERNEL);
-	struct roe_ring *ring = roe_ring_create(elements, sizeof(struct rxe_send_wqe) + 64, NULL, NULL);
+	u32 size = sizeof(struct rxe_send_wqe) + 64;
+	struct roe_ring *ring = roe_ring_create(elements, size, NULL, NULL);
 	struct roe_sq *sq;
 
 	KUNIT_ASSERT_NOT_NULL(test, qp);

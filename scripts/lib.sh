@@ -22,8 +22,9 @@ export HOME
 ROE_CACHE=${ROE_CACHE:-$HOME/.cache/roe}
 export ROE_TOP ROE_CACHE
 ROE_KERNELS="6.1 6.12 7.2 debug"
-# Debian's with PREEMPT_RT, and one that looks for races: for who asks, make check does not
-ROE_KERNELS_MORE="6.1-rt 6.12-rt kcsan"
+# Debian's with PREEMPT_RT, those for clouds, and one that looks for races: for who asks, make
+# check does not
+ROE_KERNELS_MORE="6.1-rt 6.12-rt 6.1-cloud 6.12-cloud kcsan"
 ROE_MIRROR=${ROE_MIRROR:-http://deb.debian.org/debian}
 
 # Debian's tools live in sbin; a plain user's PATH may lack it.
@@ -102,7 +103,7 @@ tests_of() {
 		for k in ${2//,/ }; do
 			[ "$k" != kcsan ] || k=debug
 			case " $row " in
-			*" all "* | *" ${k%-rt} "*) ;;
+			*" all "* | *" ${k%%-*} "*) ;;
 			*) continue 2 ;;
 			esac
 		done

@@ -499,7 +499,8 @@ int roe_mr_invalidate(const struct roe_qp *qp, u32 key, bool local)
 	} else if (mr->key == key && mr->state != ROE_MR_DEAD) {
 		if (mr->type == ROE_MR_WINDOW_2B) {
 			err = roe_mw_invalidate(mr, qp);
-		} else if (local || mr->state != ROE_MR_VALID || mr->access & ROE_MR_REMOTE_ACCESS) {
+		} else if (local || mr->state != ROE_MR_VALID ||
+			   mr->access & ROE_MR_REMOTE_ACCESS) {
 			roe_mr_revoke(mr, ROE_MR_FREE);
 			err = 0;
 		}
