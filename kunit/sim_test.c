@@ -104,7 +104,8 @@ static void post_load(struct sim *sim, const struct load *load)
 	for (i = 0; i < 4; i++)
 		sim_recv(sim, 1, 2048);
 	if (has_inv(load))
-		roe_mr_fast_reg(peer->qp->pd, &peer->fast, peer->fast.key, IB_ACCESS_LOCAL_WRITE);
+		roe_mr_fast_reg(peer->qp->pd, &peer->fast, peer->fast.key,
+				IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE);
 	for (i = 0; i < load->n; i++)
 		sim_post(sim, 0, load->wr[i].op, load->wr[i].len, load->wr[i].flags);
 }
@@ -1888,6 +1889,7 @@ static void error_read_lent_inv(struct kunit *test)
 	sim->direct = 100;
 	side[1].fast.access = IB_ACCESS_REMOTE_READ;
 	side[1].fast.state = ROE_MR_VALID;
+	side[0].fast.access = IB_ACCESS_REMOTE_READ;
 	side[0].fast.state = ROE_MR_VALID;
 	rx.p.rkey = side[1].fast.key;
 	side[1].qp->resp.direct = true;
