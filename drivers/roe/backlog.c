@@ -3,7 +3,8 @@
  * What goes to this host waits in the backlog of the CPU that sent it, for long if
  * the softirq has used up its time. If the next burst left from another CPU it would
  * come first; RC asks again for what it overtook, UC and UD would lose it or change
- * the order. So until that backlog has been seen empty the QP sends from there: tx_cpu.
+ * the order. So until that backlog has been seen empty, or nothing was sent for long, the QP
+ * sends from there: tx_cpu.
  *
  * Contexts: runs of a QP, and the worker on tx_cpu (qp_doorbell.c). tx_cpu is set under
  * qp->lock and cleared without it, by cmpxchg.
