@@ -66,10 +66,23 @@ ours()
 		put require-end "0x$end" failslab fail_page_alloc fail_usercopy
 }
 
+# All caches' objects may fail, but not those of CACHE.
+all_caches_but()
+{
+	local file
+	for file in /sys/kernel/slab/*/failslab; do
+		[ "$file" = "/sys/kernel/slab/$1/failslab" ] || echo 1 > "$file" || return
+	done
+	echo Y > $debugfs/failslab/cache-filter
+}
+
 # All allocations of the calling process. (All copies would be those of the system
-# call's arguments too, which not even a destroying verb survives.)
+# call's arguments too, which not even a destroying verb survives.) A radix tree that
+# gets one node of two for an entry loses it with the tree: so does the RDMA core's
+# table of verbs (uapi_add_elm() and uverbs_destroy_api()).
 anybody()
 {
+	all_caches_but radix_tree_node &&
 	put stacktrace-depth 32 failslab fail_page_alloc &&
 		put require-start 0 failslab fail_page_alloc &&
 		put require-end 0xffffffffffffffff failslab fail_page_alloc &&
