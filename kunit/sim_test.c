@@ -1283,6 +1283,33 @@ static void error_dup_read(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_RTS);
 }
 
+/* A READ sent again is not answered once its memory has gone; a SEND before it is. */
+static void error_read_replay_gone(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt send = { .opcode = ROE_OP_SEND_ONLY, .psn = PSN0, .ackreq = true };
+	struct roe_pkt read = a_read(sim, 1, SIM_MTU), r;
+	struct roe_mr *fast = &sim->side[1].fast;
+	struct roe_rx_pkt rx = { .p = send, .nvec = 1 };
+
+	fast->access = IB_ACCESS_REMOTE_READ;
+	fast->state = ROE_MR_VALID;
+	read.rkey = fast->key;
+	sim_recv(sim, 1, SIM_MTU);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &send, &r));
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &read, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_READ_RESP_ONLY);
+
+	fast->state = ROE_MR_FREE;
+	sim_receive(sim, 1, &rx);
+	KUNIT_ASSERT_TRUE(test, forge(sim, 1, &read, &r));
+	KUNIT_EXPECT_EQ(test, r.opcode, ROE_OP_ACK);
+	KUNIT_EXPECT_EQ(test, r.psn, PSN0);
+	KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
+	KUNIT_EXPECT_FALSE(test, next_pkt(sim, 0, &r));
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_RTS);
+}
+
 /* The next response, with the data that belong there. */
 static u8 expect_data(struct sim *sim, u32 n)
 {
@@ -2026,6 +2053,38 @@ static void error_late(struct kunit *test)
 	p = a_send(ROE_OP_SEND_MIDDLE, 1);
 	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
 	KUNIT_EXPECT_EQ(test, r.psn, PSN0 + 2);
+	KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
+}
+
+/* Who only receives knows from one that was sent again how long that takes. */
+static void error_late_measured(struct kunit *test)
+{
+	struct sim *sim = gap_closed(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_pkt p, r;
+
+	KUNIT_ASSERT_EQ(test, qp->req.rtt_min, 0);
+	sim->now += NSEC_PER_MSEC;
+	p = a_send(ROE_OP_SEND_MIDDLE, 2);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	p = a_send(ROE_OP_SEND_LAST, 3);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
+	/* a copy a second later says nothing new */
+	sim->now += NSEC_PER_SEC;
+	p = a_send(ROE_OP_SEND_MIDDLE, 2);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, qp->resp.again_min, NSEC_PER_MSEC);
+
+	sim_recv(sim, 1, 4 * SIM_MTU);
+	p = a_send(ROE_OP_SEND_FIRST, 4);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
+	p = a_send(ROE_OP_SEND_LAST, 6);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.syndrome, ROE_NAK_PSN_SEQ);
+	p = a_send(ROE_OP_SEND_MIDDLE, 5);
+	KUNIT_EXPECT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.psn, PSN0 + 6);
 	KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
 }
 
@@ -3214,6 +3273,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_opcodes),
 	KUNIT_CASE(error_future),
 	KUNIT_CASE(error_dup_read),
+	KUNIT_CASE(error_read_replay_gone),
 	KUNIT_CASE(error_dup_read_stalled),
 	KUNIT_CASE(error_too_many_reads),
 	KUNIT_CASE(error_too_many_flushes),
@@ -3240,6 +3300,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_two_again),
 	KUNIT_CASE(error_probe_again),
 	KUNIT_CASE(error_late),
+	KUNIT_CASE(error_late_measured),
 	KUNIT_CASE(error_echo_ways),
 	KUNIT_CASE(error_early_not_ready),
 	KUNIT_CASE(error_overrun_other),

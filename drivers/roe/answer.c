@@ -142,6 +142,16 @@ static bool ends_probe(const struct roe_resp *resp, u32 psn)
 	return roe_psn_diff(psn, resp->gap_psn) + 1 == (s32)resp->gap_pkts;
 }
 
+/* What is sent again for a NAK: so long that took, there and back. No clock of ours is so quick. */
+static void measure_again(struct roe_resp *resp, u64 now, u32 psn)
+{
+	if (psn != resp->gap_psn || !resp->gap_told)
+		return;
+	if (now - resp->gap_told < AGAIN_NS)
+		resp->again_min = min_not_zero(resp->again_min, (u32)(now - resp->gap_told));
+	resp->gap_told = 0;
+}
+
 /**
  * roe_answer_put_off() - is the peer only about to send again what the ACK owed is about?
  * @qp: an RC QP that has told of a gap, which is closed
@@ -159,7 +169,8 @@ static bool ends_probe(const struct roe_resp *resp, u32 psn)
 bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 {
 	struct roe_resp *resp = &qp->resp;
-	u64 rtt = qp->req.rtt_min;
+	/* who only receives has no requests to measure */
+	u64 rtt = qp->req.rtt_min ?: resp->again_min;
 
 	if (!resp->ack_due || roe_psn_diff(psn, resp->ack_psn) >= 0 || ends_probe(resp, psn))
 		return false;
@@ -324,6 +335,7 @@ void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
 	u32 flags = roe_opcode(p->opcode)->flags;
 
 	roe_qp_count(qp, ROE_STAT_DUP_REQ);
+	measure_again(resp, ctx->now, p->psn);
 	if (flags & ROE_F_READ)
 		duplicate_read(qp, ctx, p);
 	else if (flags & ROE_F_ATOMIC)
@@ -375,8 +387,12 @@ static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc
 	u32 psn = rs->cur_psn;
 
 	answered(&qp->resp, rs);
-	if (replay)
+	if (replay) {
+		/* its response was to acknowledge what the peer has sent again before it, too */
+		if (!qp->resp.ack_due && roe_psn_diff(psn, qp->resp.done_psn) > 0)
+			roe_answer_owe_again(&qp->resp);
 		return;
+	}
 	ctx->events |= BIT(IB_EVENT_QP_ACCESS_ERR);
 	/* it was counted when it was accepted; some find what has failed by the MSN */
 	qp->resp.msn = roe_psn_add(rs->msn, -1);

@@ -40,6 +40,7 @@ static void owe_gap_nak(struct roe_resp *resp, u32 pkts)
 {
 	resp->gap_psn = resp->psn;
 	resp->gap_pkts = pkts;
+	resp->gap_told = 0;
 	owe_nak(resp, ROE_NAK_PSN_SEQ);
 }
 
