@@ -36,25 +36,16 @@ static long marked, sent, handled, ignored;	/* as they should be */
 
 static long counter(const char *name)
 {
-	char path[160], text[32] = "";
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/%s",
-		 rt_args.dev[0], name);
-	fd = open(path, O_RDONLY);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		rt_die("%s: %m", path);
-	close(fd);
-	return atol(text);
+	return rt_counter(rt_dev_a(), name);
 }
 
-/* The core keeps values for 10 ms; softirqs may be late. */
+/* Softirqs may be late. */
 static bool counts(const char *name, long want)
 {
 	uint64_t end = rt_now_ms() + rt_timeout_ms;
 
 	while (counter(name) != want && rt_now_ms() < end)
-		usleep(15000);
+		;
 	if (counter(name) == want)
 		return true;
 	rt_diag("%s is %ld, wanted %ld", name, counter(name), want);
@@ -67,7 +58,7 @@ static bool counts_more(const char *name, long than)
 	uint64_t end = rt_now_ms() + rt_timeout_ms;
 
 	while (counter(name) <= than && rt_now_ms() < end)
-		usleep(15000);
+		;
 	return RT_CHECK(counter(name) > than);
 }
 

@@ -109,6 +109,22 @@ uint64_t rt_now_ms(void)
 	return ts.tv_sec * 1000ull + ts.tv_nsec / 1000000;
 }
 
+/* The core reads them anew after 10 ms. */
+long rt_counter(struct rt_dev *dev, const char *name)
+{
+	char path[160], text[32] = "";
+	int fd;
+
+	usleep(15000);
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/%s",
+		 ibv_get_device_name(dev->ctx->device), name);
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		rt_die("%s: %m", path);
+	close(fd);
+	return atol(text);
+}
+
 bool rt_slow(void)
 {
 	const char *slow = getenv("SLOW");

@@ -159,6 +159,8 @@ int rt_done(void);
 /* A kernel with all its checks: SLOW in the environment is above 1. */
 bool rt_slow(void);
 uint64_t rt_now_ms(void);
+/* One of the hw_counters of the device's port. */
+long rt_counter(struct rt_dev *dev, const char *name);
 uint64_t rt_rand(uint64_t *state);
 
 /* Evaluates to a boolean and says what was wrong, for use in chains of &&. */
