@@ -254,13 +254,14 @@ static void nothing(struct work_struct *work)
 
 /*
  * A CPU that a QP has sent from, and that somebody else has now, is asked to go on for no longer
- * than packets can wait there.
+ * than packets can wait there: then the timer sends.
  */
 static void unsent_elsewhere(struct kunit *test)
 {
 	struct fixture *f = test->priv;
 	struct roe_qp *qp = f->qp;
 	bool soon, late, kept;
+	u64 look, looked;
 	int here, there, cpu;
 
 	qp->type = IB_QPT_UD;
@@ -272,11 +273,15 @@ static void unsent_elsewhere(struct kunit *test)
 	qp->tx_cpu = there;
 	soon = roe_backlog_defer(qp, f->ctx.now);
 	cpu = qp->tx_cpu;
+	look = roe_timer_next(qp);
 	late = roe_backlog_defer(qp, f->ctx.now + 1);
+	looked = roe_timer_next(qp);
 	local_bh_enable();
 	KUNIT_ASSERT_LT(test, there, nr_cpu_ids);
 	KUNIT_EXPECT_TRUE(test, soon);
 	KUNIT_EXPECT_EQ(test, cpu, there);
+	KUNIT_EXPECT_GE(test, look, qp->home_until);
+	KUNIT_EXPECT_EQ(test, looked, 0);
 	KUNIT_EXPECT_FALSE(test, late);
 	KUNIT_EXPECT_EQ(test, qp->tx_cpu, here);
 
@@ -284,9 +289,11 @@ static void unsent_elsewhere(struct kunit *test)
 	local_bh_disable();
 	qp->tx_cpu = cpumask_any_but(cpu_online_mask, smp_processor_id());
 	kept = roe_backlog_defer(qp, f->ctx.now + 1);
+	look = roe_timer_next(qp);
 	local_bh_enable();
 	cancel_work_sync(&qp->order_work);
 	KUNIT_EXPECT_TRUE(test, kept);
+	KUNIT_EXPECT_GT(test, look, f->ctx.now + 1);
 }
 
 static struct kunit_case cases[] = {

@@ -18,6 +18,8 @@
 /* The one on tx_cpu lets others run before a burst if so much waits there: 4 to 8 ms. */
 #define BACKLOG_LONG	256
 #define BACKLOG_WAITS	16
+/* It was asked: how it stands is looked at after so long, at least. */
+#define DEFER_LOOK_NS	(10 * NSEC_PER_MSEC)
 
 /* The backlog of a CPU that went away was moved to another one, in order. */
 static bool is_elsewhere(int cpu)
@@ -55,7 +57,7 @@ static bool must_wait(const struct roe_qp *qp)
 
 /*
  * Nothing has been sent for so long that nothing can be in that backlog: who runs there, a task of
- * real-time priority it may be, is not to be waited for.
+ * real-time priority it may be, is not to be waited for. A post or the timer finds that out.
  */
 static bool has_left(const struct roe_qp *qp, u64 now)
 {
@@ -79,9 +81,12 @@ bool roe_backlog_defer(struct roe_qp *qp, u64 now)
 		return false;
 	if ((!is_elsewhere(cpu) || has_left(qp, now)) && !must_wait(qp)) {
 		WRITE_ONCE(qp->tx_cpu, smp_processor_id());
+		qp->defer_until = 0;
 		return false;
 	}
 	roe_qp_defer_to(qp, cpu);
+	/* perhaps nothing is posted any more, which would look */
+	qp->defer_until = max(qp->home_until, now + DEFER_LOOK_NS);
 	return true;
 }
 

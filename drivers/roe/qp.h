@@ -408,6 +408,7 @@ struct roe_qp {
 	struct roe_unsent	unsent;		/* unsent.c */
 	struct roe_hold		hold;		/* hold.c */
 	u64			home_until;	/* ns: what nobody acknowledges has left by then */
+	u64			defer_until;	/* ns: tx_cpu has to send; 0: not. backlog.c */
 	struct roe_path		path;
 	struct ib_qp_attr	attr;		/* what modify set, for query */
 	u64			timer_at;	/* ns for which the timer is armed, 0: not */

@@ -21,6 +21,8 @@
  *
  * - unsent.look: of what UC and UD have sent, enough may have left this host (unsent.c).
  *
+ * - defer_until: the CPU that has to send them has not, it may be another's turn (backlog.c).
+ *
  * And of a responder: echo.until, an ACK waits for the answer of the process no longer
  * (echo.c); ack_after, the peer does not send again what its ACK is about (answer.c);
  * rnr_look, it may have a receive WQE by now. Of both: rate.wake, after a CNP
@@ -230,6 +232,7 @@ u64 roe_timer_next(const struct roe_qp *qp)
 	next = min_not_zero(next, qp->resp.rnr_look);
 	next = min_not_zero(next, qp->rate.wake);
 	next = min_not_zero(next, qp->unsent.look);
+	next = min_not_zero(next, qp->defer_until);
 	next = min_not_zero(next, qp->pages_at);
 	return next;
 }
@@ -349,6 +352,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		qp->rate.wake = 0;
 	if (qp->unsent.look && ctx->now >= qp->unsent.look)
 		roe_unsent_look(&qp->unsent);
+	if (ctx->now >= qp->defer_until)
+		qp->defer_until = 0;
 	if (qp->pages_at && ctx->now >= qp->pages_at)
 		roe_fault_again(qp);
 	if (req->rnr_deadline && ctx->now >= req->rnr_deadline)
