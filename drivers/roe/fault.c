@@ -541,7 +541,8 @@ static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *od
  * @fault: engine that made it
  * @mr: held; one that is not on demand misses nothing
  * @va: first byte that was to be accessed
- * @len: bytes from there on that will be, all of them in @mr, not 0
+ * @len: bytes from there on that will be, not 0. The caller has proven the first of them: the
+ *	element of a receive WQE may be longer than @mr, as long as no more comes
  * @write: they will be written to
  *
  * Nothing is allocated here: preemption is off, which with PREEMPT_RT does not allow
@@ -558,8 +559,8 @@ void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *m
 	if (!odp || fault->waiting || fault->wanted)
 		return;
 	addr = va - mr->iova + mr->base;
-	end = addr + len;
-	addr = min(roe_odp_missing(odp, addr, len, write), end - 1);
+	end = addr + min(len, mr->length - (va - mr->iova));
+	addr = min(roe_odp_missing(odp, addr, end - addr, write), end - 1);
 	page = addr >> PAGE_SHIFT;
 	fault->failed = fault->failed && fault->odp == odp->id && fault->page == page &&
 			fault->write == write;

@@ -174,6 +174,15 @@ static long publish(struct roe_odp *odp, unsigned long first, struct page **page
 	return i ?: err;
 }
 
+/* Pages that leave the process are only told of as far as the notifier goes: none but those. */
+static unsigned long watched(const struct roe_odp *odp, unsigned long first, unsigned long n)
+{
+	const struct interval_tree_node *range = &odp->notifier.interval_tree;
+	unsigned long last = range->last >> PAGE_SHIFT;
+
+	return first < range->start >> PAGE_SHIFT || first > last ? 0 : min(n, last - first + 1);
+}
+
 static long fault_batch(struct roe_odp *odp, unsigned long first, unsigned long n,
 			unsigned int gup_flags)
 {
@@ -182,7 +191,9 @@ static long fault_batch(struct roe_odp *odp, unsigned long first, unsigned long 
 	unsigned long seq;
 	long got, done;
 
-	n = min_t(unsigned long, n, ROE_ODP_BATCH);
+	n = min_t(unsigned long, watched(odp, first, n), ROE_ODP_BATCH);
+	if (!n)
+		return -EFAULT;
 	do {
 		seq = mmu_interval_read_begin(&odp->notifier);
 		if (gup_flags & FOLL_NOWAIT)

@@ -1098,6 +1098,34 @@ static void test_stalled(void)
 		test_waiters("frozen", folder, "a frozen file system");
 }
 
+/*
+ * An element may be longer than its region as long as nothing comes for the rest. No page of the
+ * rest is brought: nobody would be told when it leaves the process, and that it is used after
+ * that the kernel's own checks find.
+ */
+static void test_beyond(void)
+{
+	struct rt_buf a = cold(rt_dev_a(), LEN), b;
+	void *p = map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct rt_pair pair;
+	bool ok;
+	int i;
+
+	rt_pair_create(&pair, rt_dev_a(), rt_dev_b(), &rt_defaults);
+	memset(p, 1, LEN);
+	b = reg(rt_dev_b(), p, PAGE, ODP);
+	ok = RT_EQ(rt_post_recv(&pair.b, 8, &b, 0, LEN), 0) &&
+	     RT_EQ(one(&pair.a, IBV_WR_SEND, &a, NULL, 0, 64), 0) && recv_done(&pair.b, 64);
+	munmap((char *)p + PAGE, LEN - PAGE);
+	/* whose they are now */
+	for (i = 0; i < 4; i++)
+		munmap(memset(map(LEN, MAP_PRIVATE | MAP_ANONYMOUS, -1), 2, LEN), LEN);
+	rt_buf_free(&b);
+	rt_ok(ok, "of a receive that is longer than its region only that is brought");
+	rt_pair_destroy(&pair);
+	rt_buf_free(&a);
+}
+
 /* ---- UC and UD: what leaves waits, what arrives for a cold page is lost ---- */
 
 static void test_uc(void)
@@ -1244,6 +1272,7 @@ int main(int argc, char **argv)
 		test_advice_ends();
 	}
 	test_stalled();
+	test_beyond();
 	test_uc();
 	test_ud();
 	return rt_done();
