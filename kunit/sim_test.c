@@ -942,14 +942,10 @@ static void error_rnr_progress(struct kunit *test)
 	forge(sim, 0, &p, &p);
 	/* a copy of the first one came after the receive was posted */
 	p = an_ack(PSN0, ROE_AETH_ACK | 31);
-	forge(sim, 0, &p, &p);
-	while (qp->req.rnr_wait && roe_timer_next(qp)) {
-		sim->now = roe_timer_next(qp);
-		sim_timer(sim, 0);
-	}
+	KUNIT_ASSERT_TRUE(test, forge(sim, 0, &p, &p));
+	KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, 1));
 	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
 	KUNIT_EXPECT_EQ(test, qp->req.retry_cnt, 7);
-	KUNIT_EXPECT_TRUE(test, sim_emit(sim, 0));
 }
 
 /*
@@ -1281,6 +1277,36 @@ static void error_dup_read(struct kunit *test)
 	p = a_read(sim, -1, 1000);
 	KUNIT_EXPECT_FALSE(test, forge(sim, 1, &p, &r));
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_RTS);
+}
+
+/* Behind some of its responses a READ is refused, by a peer that names the READ itself. */
+static void error_read_begun(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p, ack;
+	unsigned int i;
+
+	sim_post(sim, 0, IB_WR_RDMA_READ, 4 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_TRUE(test, next_pkt(sim, 1, &p));
+	for (i = 0; i < 2; i++) {
+		ack = (struct roe_pkt){
+			.opcode = i ? ROE_OP_READ_RESP_MIDDLE : ROE_OP_READ_RESP_FIRST,
+			.psn = PSN0 + i,
+			.len = SIM_MTU,
+		};
+		KUNIT_EXPECT_FALSE(test, forge(sim, 0, &ack, &p));
+	}
+	/* no reason, and one that is over */
+	ack = an_ack(PSN0 - 1, ROE_NAK_REM_ACCESS);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 0, &ack, &p));
+	ack = an_ack(PSN0, ROE_NAK_PSN_SEQ);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 0, &ack, &p));
+	KUNIT_EXPECT_EQ(test, sim->side[0].qp->state, IB_QPS_RTS);
+	ack = an_ack(PSN0, ROE_NAK_REM_ACCESS);
+	KUNIT_EXPECT_FALSE(test, forge(sim, 0, &ack, &p));
+	KUNIT_EXPECT_EQ(test, sim->side[0].qp->state, IB_QPS_ERR);
+	KUNIT_EXPECT_EQ(test, (int)status_of(&sim->side[0].scq), (int)IB_WC_REM_ACCESS_ERR);
 }
 
 /* A READ sent again is not answered once its memory has gone; a SEND before it is. */
@@ -3274,6 +3300,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_future),
 	KUNIT_CASE(error_dup_read),
 	KUNIT_CASE(error_read_replay_gone),
+	KUNIT_CASE(error_read_begun),
 	KUNIT_CASE(error_dup_read_stalled),
 	KUNIT_CASE(error_too_many_reads),
 	KUNIT_CASE(error_too_many_flushes),

@@ -164,17 +164,39 @@ static void nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 syndrome)
 	}
 }
 
+/* The peer answers no more. */
+static bool is_fatal(u8 syndrome)
+{
+	return syndrome == ROE_NAK_INV_REQ || syndrome == ROE_NAK_REM_ACCESS ||
+	       syndrome == ROE_NAK_REM_OP;
+}
+
 /*
  * A READ that ended over there with an error, and of whose responses one was lost
- * before: that peer answers no more, so asking again would only hide the reason.
+ * before: asking again would only hide the reason.
  */
 static bool ends_oldest(struct roe_qp *qp, const struct roe_pkt *p)
 {
 	const struct roe_swqe *wqe = oldest(qp);
 
-	return (p->syndrome == ROE_NAK_INV_REQ || p->syndrome == ROE_NAK_REM_ACCESS ||
-		p->syndrome == ROE_NAK_REM_OP) &&
-	       wqe && roe_swqe_is_query(wqe) && roe_psn_diff(p->psn, wqe->last_psn) <= 0;
+	return is_fatal(p->syndrome) && wqe && roe_swqe_is_query(wqe) &&
+	       roe_psn_diff(p->psn, wqe->last_psn) <= 0;
+}
+
+/*
+ * The same behind some of its responses, with a PSN that is acknowledged by now: rdma_rxe names
+ * the READ and not the response that it could not give.
+ */
+static bool ends_begun(struct roe_qp *qp, const struct roe_pkt *p)
+{
+	const struct roe_swqe *wqe;
+
+	if ((p->opcode & ROE_OP_MASK) != ROE_OP_ACK || !is_fatal(p->syndrome))
+		return false;
+	wqe = oldest(qp);
+	return wqe && wqe->state == ROE_SWQE_ACTIVE && roe_swqe_is_query(wqe) &&
+	       roe_psn_diff(p->psn, wqe->first_psn) >= 0 &&
+	       roe_psn_diff(p->psn, qp->req.una) < 0;
 }
 
 /* False: its turn has not come, as for those below. */
@@ -408,8 +430,10 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (!receives(qp))
 		return;
 	if (roe_psn_diff(rx->p.psn, una) < 0 || roe_psn_diff(rx->p.psn, req->max_psn) >= 0) {
+		if (ends_begun(qp, &rx->p))
+			nak(qp, ctx, rx->p.syndrome);
 		/* once more, unasked-for: there are more receives */
-		if (req->credit.limited && rx->p.psn == roe_psn_add(una, -1))
+		else if (req->credit.limited && rx->p.psn == roe_psn_add(una, -1))
 			learn_credit(qp, &rx->p);
 		return;
 	}

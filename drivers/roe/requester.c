@@ -463,6 +463,11 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->reread_at = 0;
 	if (qp->sq.next == qp->sq.cons && roe_psn_diff(req->una, req->wqe_psn) > 0)
 		req->wqe_psn = req->una;
+	/* what an RNR NAK refused was taken after all, a copy of it: nothing to wait for */
+	if (req->rnr_wait && !req->paging) {
+		req->rnr_wait = false;
+		req->rnr_deadline = 0;
+	}
 	if (roe_psn_diff(req->max_psn, req->una) > 0)
 		roe_timer_arm(qp, ctx);
 	else
