@@ -92,6 +92,8 @@ tests_of() {
 		wire:wire-*) ;;
 		*:wire-*) continue ;;
 		test:debug-*) [ "$2" = debug ] || continue ;;
+		# not built there: rdma_rxe, the targets of iSER and SRP
+		test:rxe.* | test:storage.*) [[ $2 != *-cloud ]] || continue ;;
 		test:*) ;;
 		*) continue ;;
 		esac
@@ -111,10 +113,22 @@ tests_of() {
 	done
 }
 
-# stop_all_on_int - for a script with jobs in the background, which have SIGINT ignored: ^C
-# ends them, too. (It has gone to the whole process group, so nobody else is in there.)
-stop_all_on_int() {
+# below PID - all processes that it or its have begun
+below() {
+	local p
+	for p in $(cat "/proc/$1"/task/*/children 2>/dev/null); do
+		echo "$p"
+		below "$p"
+	done
+}
+
+# stop_all_when_told - for a script with jobs in the background, which have SIGINT ignored: ^C
+# ends them, too. (It has gone to the whole process group, so nobody else is in there.) So does
+# SIGTERM, which may be for this script alone.
+stop_all_when_told() {
 	trap 'trap "" INT TERM; warn interrupted; kill 0; wait; trap - INT; kill -INT $$' INT
+	# shellcheck disable=SC2046 # numbers
+	trap 'trap "" TERM; warn terminated; kill $(below $$) 2>/dev/null; wait; exit 143' TERM
 }
 
 # Which root image a kernel runs on.
@@ -210,17 +224,20 @@ need_machines() {
 	need "${p[@]}"
 }
 
-# copy_build KERNEL FOLDER - the folder that scripts/build makes. Another job may make that
-# anew meanwhile.
+# copy_build KERNEL FOLDER - builds, and makes FOLDER a copy of what scripts/build has made:
+# another job, or another tree with the same cache, may make that anew at any time.
 copy_build() {
-	local out
-	out=$("$ROE_TOP/scripts/build" "$1") || return
-	{ flock -s 9 && cp -r "$out" "$2"; } 9>"$ROE_CACHE/lock/build-$1"
+	ROE_BUILD_COPY=$2 "$ROE_TOP/scripts/build" "$1" >/dev/null
 }
 
-# lint_needs - what scripts/lint uses, besides
+# lint_needs, targets_needs - what scripts/lint and scripts/targets use, besides
 lint_needs() {
-	echo linux-source-6.12 perl xz-utils sparse shellcheck gcc-aarch64-linux-gnu rsync pahole python3-minimal
+	echo linux-source-6.12 perl xz-utils sparse shellcheck gcc-aarch64-linux-gnu rsync pahole python3-minimal \
+		flex bison bc libelf-dev libssl-dev
+}
+
+targets_needs() {
+	echo gcc make kmod dkms rsync
 }
 
 # apt_lists - makes sure that apt knows of the packages at all.
@@ -236,7 +253,16 @@ apt_update() {
 	[ -z "${_roe_apt_updated:-}" ] || return 0
 	_roe_apt_updated=1
 	say "updating apt's package lists"
-	as_root apt-get -qq -o DPkg::Lock::Timeout=600 update >&2 || die "apt-get update failed"
+	local i err
+	# a machine that has just booted may be at it itself; for this lock apt has no time-out
+	for ((i = 0; i < 120; i++)); do
+		err=$(as_root apt-get -qq update 2>&1) && return
+		case $err in
+		*"Could not get lock"*) sleep 5 ;;
+		*) break ;;
+		esac
+	done
+	die "apt-get update failed: $err"
 }
 
 # fetch_debs DIR PACKAGE... - downloads and unpacks packages below DIR, without

@@ -212,9 +212,9 @@ def main():
             ktap(f, c)
         else:
             tap(f, c, a.x)
-    if a.e > 120 or (a.e and not c.bad):
+    if a.e >= 120 or (a.e and not c.bad):
         c.fail("machine ended with %d (%s)" % (a.e, {
-            121: "memory leak", 123: "kernel report", 124: "out of time",
+            120: "roe could not be unloaded", 121: "memory leak", 123: "kernel report", 124: "out of time",
             125: "machine lost"}.get(a.e, "exit code of the job")))
     if not c.good + c.bad + c.skip:
         c.fail("no result at all")
