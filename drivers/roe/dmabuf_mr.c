@@ -14,6 +14,7 @@
 #include <linux/dma-buf.h>
 #include <linux/fs.h>
 #include <linux/iosys-map.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/overflow.h>
 #include "mr.h"
@@ -28,6 +29,26 @@ static bool in_buffer(const struct dma_buf *dmabuf, u64 offset, u64 length)
 	return length && !check_add_overflow(offset, length, &end) && end <= dmabuf->size;
 }
 
+/*
+ * The udmabuf of some kernels (6.12) maps the first page of a folio for each page of it: what is
+ * written would go elsewhere, and beside a buffer that is a piece of the folio.
+ */
+static bool maps_heads(const struct dma_buf *dmabuf, const void *vaddr)
+{
+	const void *end = vaddr + dmabuf->size;
+	struct page *page;
+
+	if (strcmp(dmabuf->exp_name, "udmabuf") || !is_vmalloc_addr(vaddr))
+		return false;
+	for (; vaddr < end; vaddr += PAGE_SIZE) {
+		page = vmalloc_to_page(vaddr);
+		if (PageHead(page) && (end - vaddr <= PAGE_SIZE ||
+				       vmalloc_to_page(vaddr + PAGE_SIZE) != page + 1))
+			return true;
+	}
+	return false;
+}
+
 /* Kernel address of the buffer; it stays there until unmap(). */
 static int map(struct dma_buf *dmabuf, struct iosys_map *iomap)
 {
@@ -37,8 +58,8 @@ static int map(struct dma_buf *dmabuf, struct iosys_map *iomap)
 	if (err)
 		return err;
 	err = dma_buf_vmap_unlocked(dmabuf, iomap);
-	if (!err && iomap->is_iomem) {
-		/* not memory: memcpy() and atomics may do harm there */
+	/* not memory: memcpy() and atomics may do harm there */
+	if (!err && (iomap->is_iomem || maps_heads(dmabuf, iomap->vaddr))) {
 		dma_buf_vunmap_unlocked(dmabuf, iomap);
 		err = -EOPNOTSUPP;
 	}

@@ -313,7 +313,7 @@ struct roe_resp {
 		u32	gap_psn;	/* the last NAK 0x60 named it; the next is due if ... */
 		u32	gap_pkts;	/* ... there is still a gap so many packets later */
 		u64	gap_told;	/* ns: it left; 0: not yet, or see again_min */
-		u32	again_min;	/* ns from there to what was sent again for it; 0: unknown */
+		u32	again_min;	/* ns from there to what came once more; 0: unknown */
 		u64	rnr_look;	/* ns: is a receive WQE there? 0: no NAK waits; answer.c */
 		u64	rnr_since;	/* ns: it waits */
 		u64	rnr_until;	/* ns: if not by then, it leaves */

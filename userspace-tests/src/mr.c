@@ -22,6 +22,7 @@
 #include "rt.h"
 
 #define LEN		8192
+#define HUGE_LEN	(2u << 20)
 #define ALL		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define TRANS		1
@@ -435,19 +436,25 @@ static int dereg_dmabuf(struct dmabuf_mr *mr)
 	return write(rt_dev_b()->ctx->cmd_fd, &req, sizeof(req)) == sizeof(req) ? 0 : errno;
 }
 
-/* A dma-buf of @len bytes, which we see at *@p; -1 if nobody exports one. */
-static int make_dmabuf(size_t len, uint8_t **p)
+/*
+ * A dma-buf of @len bytes from @off on of a file of @flags, whose pages up to there we see at *@p;
+ * -1 if nobody exports one.
+ */
+static int make_dmabuf(size_t off, size_t len, unsigned int flags, uint8_t **p)
 {
-	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = len };
+	struct udmabuf_create create = {
+		.flags = UDMABUF_FLAGS_CLOEXEC, .offset = off, .size = len,
+	};
+	size_t all = flags & MFD_HUGETLB ? HUGE_LEN : off + len;
 	int dev = open("/dev/udmabuf", O_RDWR), mem_fd, fd;
 
 	if (dev < 0)
 		return -1;
-	mem_fd = memfd_create("mr", MFD_ALLOW_SEALING);
-	if (mem_fd < 0 || ftruncate(mem_fd, len) ||
+	mem_fd = memfd_create("mr", MFD_ALLOW_SEALING | flags);
+	if (mem_fd < 0 || ftruncate(mem_fd, all) ||
 	    fcntl(mem_fd, F_ADD_SEALS, F_SEAL_SHRINK))
 		rt_die("memfd: %s", strerror(errno));
-	*p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, mem_fd, 0);
+	*p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, mem_fd, 0);
 	create.memfd = mem_fd;
 	fd = ioctl(dev, UDMABUF_CREATE, &create);
 	if (*p == MAP_FAILED || fd < 0)
@@ -483,12 +490,49 @@ static void test_dmabuf_use(int fd, uint8_t *p)
 	rt_pair_destroy(&pair);
 }
 
+/* Of a huge page: bytes go where they belong, or nowhere. */
+static bool huge_dmabuf(struct rt_pair *pair, size_t buf_off, size_t buf_len, size_t off)
+{
+	uint8_t *p;
+	int fd = make_dmabuf(buf_off, buf_len, MFD_HUGETLB, &p);
+	struct dmabuf_mr mr;
+	bool ok = true;
+	int err;
+
+	memset(p, 0x10, HUGE_LEN);
+	memset(abuf.p, 0x22, 64);
+	err = reg_dmabuf(&mr, fd, 0, buf_len, 0, ALL);
+	if (!err)
+		ok = RT_EQ(use(&pair->a, IBV_WR_RDMA_WRITE, (void *)off, mr.rkey), 0) &&
+		     RT_EQ(p[buf_off + off], 0x22) && RT_EQ(p[off & 4095], 0x10) &&
+		     RT_EQ(dereg_dmabuf(&mr), 0);
+	else
+		ok = RT_EQ(err, EOPNOTSUPP);
+	close(fd);
+	munmap(p, HUGE_LEN);
+	return ok;
+}
+
+static void test_dmabuf_huge(void)
+{
+	struct rt_pair pair;
+
+	if (system("echo 4 > /proc/sys/vm/nr_hugepages"))
+		rt_die("nr_hugepages");
+	rt_pair_create(&pair, rt_dev_a(), rt_dev_b(), &rt_defaults);
+	rt_ok(huge_dmabuf(&pair, 0, HUGE_LEN, 5 * 4096) && huge_dmabuf(&pair, 4096, 4096, 8),
+	      "dma-buf: of a huge page, and of a piece of one");
+	rt_pair_destroy(&pair);
+	if (system("echo 0 > /proc/sys/vm/nr_hugepages"))
+		rt_die("nr_hugepages");
+}
+
 static void test_dmabuf(void)
 {
 	struct dmabuf_mr mr;
 	struct ibv_mr mock = { .context = rt_dev_b()->ctx };
 	uint8_t *p;
-	int fd = make_dmabuf(4 * LEN, &p);
+	int fd = make_dmabuf(0, 4 * LEN, 0, &p);
 
 	if (fd < 0) {
 		rt_skip("dma-buf", "this kernel has no udmabuf");
@@ -509,6 +553,7 @@ static void test_dmabuf(void)
 	      RT_EQ(rereg(&mock, ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_READ), EOPNOTSUPP) &&
 	      RT_EQ(dereg_dmabuf(&mr), 0), "dma-buf: no reregistration");
 	test_dmabuf_use(fd, p);
+	test_dmabuf_huge();
 	munmap(p, 4 * LEN);
 }
 
