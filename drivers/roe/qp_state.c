@@ -177,6 +177,9 @@ static void enter_reset(struct roe_qp *qp)
 	if (sq->ring)
 		roe_ring_release(sq->ring, roe_ring_pending(sq->ring));
 	roe_rq_discard(&qp->rq);
+	/* or the next ERR would wait for a look that is seconds away */
+	if (qp->rq.ring)
+		cancel_delayed_work(&qp->flush_work);
 	qp->overrun = false;
 	qp->flush_more = false;
 	qp->comm_est = false;
