@@ -8,6 +8,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/udp.h>
+#include <rdma/ib_mad.h>
 #include "../drivers/roe/ah.h"
 #include "sim.h"
 
@@ -279,6 +280,36 @@ static void ud_qkey(struct kunit *test)
 	receive(f, &f->sim->txb->pkt[0]);
 	sent(f);
 	KUNIT_EXPECT_EQ(test, status(&f->sim->side[1].rcq, &id), row->arrives ? 0 : -1);
+}
+
+/* QP1 takes what is a MAD by its length and version; anything else leaves the receive. */
+static void ud_mad(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct roe_cq *rcq = &f->sim->side[1].rcq;
+	u8 *src = f->sim->side[0].src;
+	u8 was = src[0];
+	u64 id;
+
+	f->b->type = IB_QPT_GSI;
+	src[0] = IB_MGMT_BASE_VERSION;
+	KUNIT_ASSERT_EQ(test, post(f, 0, IB_WR_SEND, QKEY, IB_MGMT_MAD_SIZE,
+				   f->sim->side[0].mr.key), 0);
+	emit(f);
+	post_recv(f, 1, ROE_GRH_LEN + IB_MGMT_MAD_SIZE, 0);
+	f->sim->txb->pkt[0].p.len = 24;
+	receive(f, &f->sim->txb->pkt[0]);
+	f->sim->txb->pkt[0].p.len = IB_MGMT_MAD_SIZE;
+	*(u8 *)roe_tx_payload(&f->sim->txb->pkt[0]) = OPA_MGMT_BASE_VERSION;
+	receive(f, &f->sim->txb->pkt[0]);
+	KUNIT_EXPECT_EQ(test, status(rcq, &id), -1);
+	*(u8 *)roe_tx_payload(&f->sim->txb->pkt[0]) = IB_MGMT_BASE_VERSION;
+	receive(f, &f->sim->txb->pkt[0]);
+	KUNIT_EXPECT_EQ(test, status(rcq, &id), IB_WC_SUCCESS);
+	KUNIT_EXPECT_EQ(test, id, 1);
+	sent(f);
+	src[0] = was;
+	f->b->type = IB_QPT_UD;
 }
 
 /* Dropped: no receive, receive too short, RC opcode. The receive waits. */
@@ -575,6 +606,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ud_grh),
 	KUNIT_CASE_PARAM(ud_qkey, qkey_gen_params),
 	KUNIT_CASE(ud_drop),
+	KUNIT_CASE(ud_mad),
 	KUNIT_CASE(ud_bad_recv),
 	KUNIT_CASE(ud_sqe),
 	KUNIT_CASE(ud_handles),

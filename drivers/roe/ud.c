@@ -12,6 +12,7 @@
 #include <linux/ipv6.h>
 #include <linux/udp.h>
 #include <net/ip.h>
+#include <rdma/ib_mad.h>
 #include "ah.h"
 #include "transport.h"
 
@@ -270,13 +271,27 @@ static bool have_rwqe(struct roe_qp *qp, u32 len)
 				    resp->rwqe.length >= ROE_GRH_LEN + len);
 }
 
-static bool acceptable(struct roe_qp *qp, const struct roe_pkt *p)
+/*
+ * MADs have 256 bytes (IBTA 13.4.2), and one version. The core looks at neither: it answers a
+ * shorter one, that anybody may send, with what its buffer had before, and writes a line into the
+ * log for each of another version.
+ */
+static bool is_mad(const struct roe_rx_pkt *rx)
 {
+	return rx->p.len == IB_MGMT_MAD_SIZE && rx->vec[0].iov_len &&
+	       *(const u8 *)rx->vec[0].iov_base == IB_MGMT_BASE_VERSION;
+}
+
+static bool acceptable(struct roe_qp *qp, const struct roe_rx_pkt *rx)
+{
+	const struct roe_pkt *p = &rx->p;
+
 	if (p->qkey != qp->attr.qkey) {
 		roe_qp_count(qp, ROE_STAT_RX_QKEY_ERR);
 		return false;
 	}
-	return roe_opcode_len_ok(p->opcode, p->len, qp->mtu) && have_rwqe(qp, p->len);
+	return roe_opcode_len_ok(p->opcode, p->len, qp->mtu) &&
+	       (qp->type != IB_QPT_GSI || is_mad(rx)) && have_rwqe(qp, p->len);
 }
 
 /**
@@ -289,7 +304,7 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 {
 	struct ib_wc wc = { .opcode = IB_WC_RECV };
 
-	if (!acceptable(qp, &rx->p)) {
+	if (!acceptable(qp, rx)) {
 		roe_qp_count(qp, ROE_STAT_RX_DROP);
 		return;
 	}
