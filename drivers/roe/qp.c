@@ -19,6 +19,7 @@
  *      still to be called are called: the last QP has gone when a CQ goes.
  *   6. CQs, PD and the address vector are ours until here, then freed.
  */
+#include <linux/jhash.h>
 #include <linux/random.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
@@ -34,10 +35,11 @@
 
 /*
  * One number space for all devices: a QPN alone finds its QP. Numbers are given out in
- * turn from a large space, so as a tree they would be a deep one; as a hash their low
- * bits spread them evenly.
+ * turn from a large space, so as a tree they would be a deep one. Who makes many QPs may
+ * keep those whose numbers he likes: none of them is to know what shares a bucket.
  */
 #define QPN_BUCKETS	BIT(13)
+static u32 bucket_secret __ro_after_init;
 static DEFINE_XARRAY_FLAGS(qpns, XA_FLAGS_ALLOC);	/* numbers in use */
 static u32 qpn_next;
 static struct hlist_head buckets[QPN_BUCKETS];		/* RCU; bucket_lock on change */
@@ -57,6 +59,7 @@ int roe_qp_init(void)
 	}
 	/* peers remember QPNs of connections for a while, also those of a module before this */
 	qpn_next = get_random_u32() & ROE_QPN_MCAST;
+	bucket_secret = get_random_u32();
 	return 0;
 }
 
@@ -69,7 +72,7 @@ void roe_qp_exit(void)
 
 static struct hlist_head *bucket_of(u32 qpn)
 {
-	return &buckets[qpn % QPN_BUCKETS];
+	return &buckets[jhash_1word(qpn, bucket_secret) % QPN_BUCKETS];
 }
 
 /**
