@@ -195,6 +195,7 @@ static void mr_global(struct kunit *test)
 	unsigned long len = 4 * SZ_1M, mem = (unsigned long)kmalloc(16, GFP_KERNEL);
 	unsigned long big = __get_free_pages(GFP_KERNEL | __GFP_NOWARN, get_order(len));
 	unsigned long image = (unsigned long)&jiffies;
+	unsigned long zeros = (unsigned long)page_address(ZERO_PAGE(0));
 	struct mr_test *t = test->priv;
 	const int access = IB_ACCESS_REMOTE_WRITE;
 
@@ -207,8 +208,10 @@ static void mr_global(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, mr->key, access, 0, 0));
 	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, 0, 1));
 	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, U64_MAX - 1, 1));
-	if (virt_addr_valid((void *)image) && image > mem)
-		KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, mem, image - mem));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, mem, SZ_1G));
+	/* the kernel's image, at either address */
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, image, 8));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, zeros, 8));
 	free_pages(big, get_order(len));
 	kfree((void *)mem);
 }

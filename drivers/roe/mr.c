@@ -3,6 +3,7 @@
  * Memory regions and windows in use: keys, the access check, copying.
  */
 #include <linux/minmax.h>
+#include <linux/mm.h>
 #include <linux/preempt.h>
 #include <linux/random.h>
 #include <linux/rcupdate.h>
@@ -150,23 +151,36 @@ static bool covers(const struct roe_mr *mr, u64 va, u64 len)
 	return va >= mr->iova && off <= mr->length && len <= mr->length - off;
 }
 
-/* There are no smaller holes to pfn_valid(): SUBSECTION_SIZE, where memory is sparse. */
-#define HOLE_MIN	SZ_2M
+/* Longer than anything that an allocator gives out in one piece. */
+#define GLOBAL_MAX	SZ_16M
+
+/*
+ * A page that was, or can be, allocated: at its address in the direct map, neither of the
+ * kernel's image nor of what firmware has reserved, which need not be mapped.
+ */
+static bool is_ram(u64 at)
+{
+	const void *p = (const void *)(uintptr_t)at;
+
+	return virt_addr_valid(p) && page_address(virt_to_page(p)) == p &&
+	       !PageReserved(virt_to_page(p));
+}
 
 /*
  * With a global rkey the peer names kernel addresses. That is the kernel user's
  * choice (IB_PD_UNSAFE_GLOBAL_RKEY), yet an address without memory must be
- * refused here: there is no bus that would refuse it later. Nor may there be a hole in
- * the middle, as that for PCI below 4 GiB. A message has up to 1024 steps, one as a rule.
+ * refused here: there is no bus that would refuse it later.
  */
 static bool in_direct_map(u64 va, u64 len)
 {
 	u64 end = va + len, at;
 
-	for (at = va; at < end; at = ALIGN_DOWN(at, HOLE_MIN) + HOLE_MIN)
-		if (!virt_addr_valid((void *)(uintptr_t)at))
+	if (len > GLOBAL_MAX)
+		return false;
+	for (at = va & PAGE_MASK; at < end; at += PAGE_SIZE)
+		if (!is_ram(at))
 			return false;
-	return !len || virt_addr_valid((void *)(uintptr_t)(end - 1));
+	return true;
 }
 
 static bool allows(const struct roe_mr *mr, const struct ib_pd *pd, u32 key, int access,

@@ -92,6 +92,14 @@ for opt in "${options[@]}"; do
 	case $opt in *queues=1) check "$opt: 2 % of packets lost" lossy ;; esac
 	check "$opt: disconnect" host_down
 done
+# A page alone is named by its address then, with the key of all memory.
+rmmod nvme-rdma
+check "register_always=N" modprobe nvme-rdma register_always=N
+if check "register_always=N: connect" host_up "hostnqn=roe-host,hostid=$hostid,host_traddr=10.0.0.1"; then
+	check "register_always=N: 4 KiB at a time" disk_copy 4096 128
+	check "register_always=N: 128 KiB at a time" disk_copy 131072 32
+	check "register_always=N: disconnect" host_down
+fi
 if check "connect again" host_up "hostnqn=roe-host,hostid=$hostid,host_traddr=10.0.0.1"; then
 	disk_ends "the host's device deleted" rdma link delete roe0
 	check "no disk any more" wait_for 20 no_disk
