@@ -53,7 +53,8 @@ static struct roe_rsrc *take_slot(struct roe_resp *resp)
 	/* a peer that may ask for more has all that this slot answered once */
 	if (rs->pending)
 		resp->rsrc_pending--;
-	resp->rsrc_head = (resp->rsrc_head + 1) % resp->rsrc_nr;
+	if (++resp->rsrc_head == resp->rsrc_nr)
+		resp->rsrc_head = 0;
 	memset(rs, 0, sizeof(*rs));
 	return rs;
 }
@@ -211,7 +212,9 @@ void roe_answer_fatal(struct roe_qp *qp, u32 psn, u8 syndrome)
 /* The kept requests are in PSN order; the youngest has age 1. */
 static struct roe_rsrc *slot_by_age(struct roe_resp *resp, u32 age)
 {
-	return &resp->rsrc[(resp->rsrc_head + resp->rsrc_nr - age) % resp->rsrc_nr];
+	u32 i = resp->rsrc_head + resp->rsrc_nr - age;
+
+	return &resp->rsrc[i < resp->rsrc_nr ? i : i - resp->rsrc_nr];
 }
 
 static bool has_psn(const struct roe_rsrc *rs, u32 psn)
@@ -234,14 +237,30 @@ static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
 	return NULL;
 }
 
-/* Slot with the lowest PSN that has something to send. */
+/* Slot with the lowest PSN that has something to send: of many it is one of the youngest. */
 static struct roe_rsrc *next_pending(struct roe_resp *resp)
+{
+	struct roe_rsrc *first = NULL, *rs;
+	u32 left = resp->rsrc_pending, age;
+
+	for (age = 1; left && age <= resp->rsrc_nr; age++) {
+		rs = slot_by_age(resp, age);
+		if (!rs->pending)
+			continue;
+		first = rs;
+		left--;
+	}
+	return first;
+}
+
+/* The same behind @rs, which was the first and has nothing left. */
+static struct roe_rsrc *pending_behind(struct roe_resp *resp, struct roe_rsrc *rs)
 {
 	u32 i;
 
-	for (i = 0; resp->rsrc_pending && i < resp->rsrc_nr; i++) {
-		struct roe_rsrc *rs = &resp->rsrc[(resp->rsrc_head + i) % resp->rsrc_nr];
-
+	for (i = 1; resp->rsrc_pending && i < resp->rsrc_nr; i++) {
+		if (++rs == resp->rsrc + resp->rsrc_nr)
+			rs = resp->rsrc;
 		if (rs->pending)
 			return rs;
 	}
@@ -487,8 +506,8 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 }
 
 /*
- * More responses from the middle of a READ, like the one before them, with which this run
- * has found the memory. False: the next one alone, or there is no room.
+ * More responses from the middle of a READ that is begun, like the one before them, with which
+ * this run has found the memory. False: the next one alone, or there is no room.
  */
 static bool emit_read_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 			  struct roe_txb *txb)
@@ -507,8 +526,8 @@ static bool emit_read_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsr
 	unsigned int n;
 	u64 va;
 
-	if (!memo->mr || memo->message != rs - qp->resp.rsrc || rs->cur_psn == rs->start_psn ||
-	    left < 2 || alone(&qp->resp, rs, ctx) || !roe_txb_lends(txb))
+	if (!memo->mr || memo->message != rs - qp->resp.rsrc || left < 2 ||
+	    alone(&qp->resp, rs, ctx) || !roe_txb_lends(txb))
 		return false;
 	va = rs->va + ((rs->cur_psn - rs->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	n = roe_txb_plan(txb, qp->mtu, left);
@@ -579,21 +598,23 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 		      struct roe_txb *txb)
 {
 	u32 bytes = txb->bytes;
-	bool ok;
+	bool begun, ok;
 
 	/* never so; if it were, what lies beside the memory asked for would leave */
 	if (unlikely(!has_psn(rs, rs->cur_psn))) {
 		answered(&qp->resp, rs);
 		return true;
 	}
+	begun = rs->cur_psn != rs->start_psn;
 	if (txb->direct)
-		return emit_read_row(qp, ctx, rs, txb) || emit_read(qp, ctx, rs, txb);
+		return (begun && emit_read_row(qp, ctx, rs, txb)) || emit_read(qp, ctx, rs, txb);
 	if (!roe_cc_open(qp, ctx)) {
 		qp->resp.stalled = true;
 		return false;
 	}
 	/* a row is more than may leave at once */
-	ok = (!qp->rate.rate && emit_read_row(qp, ctx, rs, txb)) || emit_read(qp, ctx, rs, txb);
+	ok = (begun && !qp->rate.rate && emit_read_row(qp, ctx, rs, txb)) ||
+	     emit_read(qp, ctx, rs, txb);
 	if (txb->bytes > bytes)
 		roe_cc_spend(qp, ctx, txb->bytes - bytes);
 	return ok;
@@ -641,9 +662,11 @@ bool roe_answer_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 		return false;
 	}
 	while (ok && has_room(resp, ctx, txb)) {
-		/* of a long READ many packets follow each other */
-		if (!rs || !rs->pending)
+		/* of a long READ many packets follow each other, and short ones do */
+		if (!rs)
 			rs = next_pending(resp);
+		else if (!rs->pending)
+			rs = pending_behind(resp, rs);
 		flush = next_flush(resp, rs);
 		if (flush)
 			ok = emit_flush(qp, flush, txb);

@@ -220,16 +220,21 @@ void roe_timer_reread_sample(struct roe_qp *qp, u64 now, u32 psn)
 u64 roe_timer_next(const struct roe_qp *qp)
 {
 	const struct roe_req *req = &qp->req;
-	u64 next = req->rnr_deadline;
+	const struct roe_resp *resp = &qp->resp;
+	u64 next = min_not_zero(req->ack_deadline, req->early_deadline);
 
-	next = min_not_zero(next, req->ack_deadline);
-	next = min_not_zero(next, req->early_deadline);
+	next = min_not_zero(next, qp->hold.until);
+	/* this is asked in each run, and as a rule there are no others */
+	if (likely(!(req->rnr_deadline | req->drop_deadline | req->reorder.until |
+		     resp->echo.until | resp->ack_after | resp->rnr_look | qp->rate.wake |
+		     qp->unsent.look | qp->defer_until | qp->pages_at)))
+		return next;
+	next = min_not_zero(next, req->rnr_deadline);
 	next = min_not_zero(next, req->drop_deadline);
 	next = min_not_zero(next, req->reorder.until);
-	next = min_not_zero(next, qp->resp.echo.until);
-	next = min_not_zero(next, qp->resp.ack_after);
-	next = min_not_zero(next, qp->hold.until);
-	next = min_not_zero(next, qp->resp.rnr_look);
+	next = min_not_zero(next, resp->echo.until);
+	next = min_not_zero(next, resp->ack_after);
+	next = min_not_zero(next, resp->rnr_look);
 	next = min_not_zero(next, qp->rate.wake);
 	next = min_not_zero(next, qp->unsent.look);
 	next = min_not_zero(next, qp->defer_until);
