@@ -16,6 +16,7 @@
 #include <linux/netfilter_ipv6.h>
 #include <linux/rculist.h>
 #include <linux/udp.h>
+#include <linux/workqueue.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
 #include <net/netfilter/nf_conntrack.h>
@@ -28,10 +29,19 @@
 #include "stats.h"
 
 struct roe_net {
+	struct net		*net;
 	struct list_head	presences;	/* RCU; net_lock on change */
 	struct socket		*sock4, *sock6;	/* NULL: port taken, or no IPv6 */
+	bool			open;		/* has hooks and sockets; net_lock */
 	bool			left;		/* somebody was here; net_lock */
+	struct delayed_work	close;		/* nobody has come for a while */
 };
+
+/*
+ * To close takes grace periods, and the last GID is taken back by a worker that all RDMA devices
+ * of the host have in common: whoever may change addresses would have it do nothing else.
+ */
+#define CLOSE_AFTER	(10 * HZ)
 
 static unsigned int roe_net_id __read_mostly;
 
@@ -304,16 +314,31 @@ static int open_net(struct net *net, struct roe_net *rn)
 	rn->sock4 = open_socket(net, false);
 	/* or the kernel would look for a module, with RTNL held where a GID is added */
 	rn->sock6 = ipv6_mod_enabled() ? open_socket(net, true) : NULL;
+	rn->open = true;
 	return 0;
 }
 
-static void close_net(struct net *net, struct roe_net *rn)
+/* If nobody is there (any more). */
+static void close_net(struct roe_net *rn)
 {
-	nf_unregister_net_hooks(net, hooks, ARRAY_SIZE(hooks));
+	lockdep_assert_held(&net_lock);
+	if (!rn->open || !list_empty(&rn->presences))
+		return;
+	nf_unregister_net_hooks(rn->net, hooks, ARRAY_SIZE(hooks));
 	close_socket(rn->sock4);
 	close_socket(rn->sock6);
 	rn->sock4 = NULL;
 	rn->sock6 = NULL;
+	rn->open = false;
+}
+
+static void close_late(struct work_struct *work)
+{
+	struct roe_net *rn = container_of(to_delayed_work(work), struct roe_net, close);
+
+	mutex_lock(&net_lock);
+	close_net(rn);
+	mutex_unlock(&net_lock);
 }
 
 static struct roe_presence *find(const struct roe_dev *dev, const struct net *net)
@@ -336,7 +361,7 @@ static struct roe_presence *appear(struct roe_dev *dev, struct net *net)
 	p = kzalloc(sizeof(*p), GFP_KERNEL);
 	if (!p)
 		return ERR_PTR(-ENOMEM);
-	if (list_empty(&rn->presences))
+	if (!rn->open)
 		err = open_net(net, rn);
 	if (err) {
 		kfree(p);
@@ -357,8 +382,6 @@ static void vanish(struct roe_presence *p)
 	lockdep_assert_held(&net_lock);
 	list_del_rcu(&p->of_dev);
 	list_del_rcu(&p->in_net);
-	if (list_empty(&rn->presences))
-		close_net(p->net, rn);
 	rn->left = true;
 	WRITE_ONCE(p->net, NULL);
 }
@@ -384,19 +407,34 @@ struct roe_presence *roe_net_enter(struct roe_dev *dev, struct net *net)
 	return p;
 }
 
-/**
- * roe_net_leave() - undo roe_net_enter()
- * @p: presence; its namespace may have ended before. Process context
- */
-void roe_net_leave(struct roe_presence *p)
+static void leave(struct roe_presence *p, bool close)
 {
+	struct roe_net *rn;
+
 	mutex_lock(&net_lock);
 	if (!--p->users) {
-		if (p->net)
+		if (p->net) {
+			rn = roe_net(p->net);
 			vanish(p);
+			if (close)
+				close_net(rn);
+			else
+				schedule_delayed_work(&rn->close, CLOSE_AFTER);
+		}
 		kfree_rcu(p, rcu);
 	}
 	mutex_unlock(&net_lock);
+}
+
+/**
+ * roe_net_leave() - undo roe_net_enter()
+ * @p: presence; its namespace may have ended before. Process context
+ *
+ * If it was the last one there, hooks and sockets stay for a moment, with nobody to find.
+ */
+void roe_net_leave(struct roe_presence *p)
+{
+	leave(p, false);
 }
 
 /**
@@ -424,13 +462,18 @@ int roe_net_add(struct roe_dev *dev)
  */
 void roe_net_del(struct roe_dev *dev)
 {
-	roe_net_leave(dev->home);
+	/* rdma_rxe may be the next who wants the port */
+	leave(dev->home, true);
 	synchronize_net();
 }
 
 static int __net_init presence_init_net(struct net *net)
 {
-	INIT_LIST_HEAD(&roe_net(net)->presences);
+	struct roe_net *rn = roe_net(net);
+
+	rn->net = net;
+	INIT_LIST_HEAD(&rn->presences);
+	INIT_DELAYED_WORK(&rn->close, close_late);
 	return 0;
 }
 
@@ -446,7 +489,10 @@ static void __net_exit presence_exit_net(struct net *net)
 	mutex_lock(&net_lock);
 	list_for_each_entry_safe(p, next, &rn->presences, in_net)
 		vanish(p);
+	close_net(rn);
 	mutex_unlock(&net_lock);
+	/* nobody queues it any more: there is no presence with this namespace */
+	cancel_delayed_work_sync(&rn->close);
 	/* Who sends may have found the namespace just before the last one left. */
 	if (rn->left)
 		synchronize_net();

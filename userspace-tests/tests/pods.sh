@@ -186,6 +186,37 @@ no_gid()
 	! ip netns exec ra bash -c 'gid_index "$@"' gid_index roe0 "$1"
 }
 
+# our socket in a pod, port 4791: its inode
+port_of()
+{
+	ip netns exec "$1" awk '$2 ~ /:12B7$/ { print $10 }' /proc/net/udp
+}
+
+no_port()
+{
+	[ -z "$(port_of "$1")" ]
+}
+
+a_gid()
+{
+	! no_gid "$1"
+}
+
+# An address that comes and goes makes no work for the worker of all RDMA devices: a socket is
+# closed when the pod has had no GID for a while (a busy host may be late).
+keeps_port()
+{
+	local i before
+	for i in {1..5}; do
+		before=$(port_of pb)
+		ip -n pb addr flush dev pb
+		wait_for 30 no_gid 10.0.0.12 && ip -n pb addr add 10.0.0.12/24 dev pb &&
+			wait_for 30 a_gid 10.0.0.12 || return
+		[ -z "$before" ] || [ "$(port_of pb)" != "$before" ] || return 0
+	done
+	return 1
+}
+
 module_or_die
 modprobe -a veth macvlan 8021q 2>/dev/null
 topo_or_die topo_pods
@@ -226,6 +257,11 @@ for a in "10.0.0.11 rc" "fd00:a::11 rc" "fd00:a::11 ud"; do
 	check "the pod comes back" pod pa 11
 	check "and can talk" one_message
 done
+
+ip netns exec pb sh -c "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"
+check "a pod's address goes and comes" keeps_port
+ip -n pb addr flush dev pb
+check "and goes" wait_for 60 no_port pb
 
 check "traffic again" start_traffic pa 10.0.0.11
 netns_add pc
