@@ -149,23 +149,13 @@ static u32 seal_payload(struct roe_icrc_run *run, u32 crc, const struct roe_tx_p
 	return crc;
 }
 
-/* Is the packet behind @pkt like it, but for AckReq, PSN and payload? */
+/* Is the packet behind @pkt like it, but for AckReq, PSN, extended headers and payload? */
 static bool repeats(const struct roe_tx_pkt *pkt)
 {
 	const struct roe_pkt *p = &pkt[0].p, *next = &pkt[1].p;
 
-	return pkt[0].hdrlen == sizeof(struct roe_bth) && next->opcode == p->opcode &&
-	       next->len == p->len && next->se == p->se && next->qpn == p->qpn &&
-	       next->pkey == p->pkey;
-}
-
-/* The BTH of the packet behind @pkt, which repeats it. */
-static void repeat_bth(const struct roe_tx_pkt *pkt)
-{
-	struct roe_bth *bth = (struct roe_bth *)pkt[1].buf;
-
-	memcpy(bth, pkt[0].buf, offsetof(struct roe_bth, apsn));
-	bth->apsn = roe_header_apsn(&pkt[1].p);
+	return next->opcode == p->opcode && next->len == p->len && next->se == p->se &&
+	       next->qpn == p->qpn && next->pkey == p->pkey;
 }
 
 /* Pad and ICRC behind the payload; BTH and extended headers are in front of it. */
@@ -195,7 +185,7 @@ static void seal_all(struct roe_frame_head *head, struct roe_tx_pkt *pkt, unsign
 	roe_icrc_begin(&run, bytes);
 	for (i = 0; i < n; i++) {
 		if (i && repeats(&pkt[i - 1]))
-			repeat_bth(&pkt[i - 1]);
+			roe_header_repeat(&pkt[i].p, pkt[i - 1].buf, pkt[i].buf);
 		else
 			roe_header_build(&pkt[i].p, pkt[i].buf);
 		roe_frame_head_set(head, id + i, roe_tx_bytes(&pkt[i]));

@@ -81,6 +81,25 @@ static u8 *build_response(const struct roe_pkt *pkt, u32 flags, u8 *p)
 	return p;
 }
 
+static u8 *build_extended(const struct roe_pkt *pkt, u32 flags, u8 *p)
+{
+	p = build_request(pkt, flags, p);
+	p = build_response(pkt, flags, p);
+	if (flags & ROE_F_IMM) {
+		((struct roe_immdt *)p)->imm = pkt->imm;
+		p += sizeof(struct roe_immdt);
+	}
+	if (flags & ROE_F_IETH) {
+		((struct roe_ieth *)p)->rkey = cpu_to_be32(pkt->rkey);
+		p += sizeof(struct roe_ieth);
+	}
+	if (flags & ROE_F_CNP) {
+		memset(p, 0, ROE_CNP_BODY_LEN);
+		p += ROE_CNP_BODY_LEN;
+	}
+	return p;
+}
+
 /**
  * roe_header_build() - write BTH and extended headers
  * @pkt: what to say; only the fields of @pkt->opcode's headers are read
@@ -91,7 +110,6 @@ static u8 *build_response(const struct roe_pkt *pkt, u32 flags, u8 *p)
 unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf)
 {
 	const struct roe_opcode_info *info = roe_opcode(pkt->opcode);
-	u8 *p = buf + sizeof(struct roe_bth);
 
 	if (!info->flags)
 		return 0;
@@ -100,36 +118,46 @@ unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf)
 	/* most packets are in the middle of a message */
 	if (info->hdrlen == sizeof(struct roe_bth))
 		return sizeof(struct roe_bth);
-	p = build_request(pkt, info->flags, p);
-	p = build_response(pkt, info->flags, p);
-	if (info->flags & ROE_F_IMM) {
-		((struct roe_immdt *)p)->imm = pkt->imm;
-		p += sizeof(struct roe_immdt);
-	}
-	if (info->flags & ROE_F_IETH) {
-		((struct roe_ieth *)p)->rkey = cpu_to_be32(pkt->rkey);
-		p += sizeof(struct roe_ieth);
-	}
-	if (info->flags & ROE_F_CNP) {
-		memset(p, 0, ROE_CNP_BODY_LEN);
-		p += ROE_CNP_BODY_LEN;
-	}
-	return p - buf;
+	return build_extended(pkt, info->flags, buf + sizeof(struct roe_bth)) - buf;
 }
 
 ROE_EXPORT_FOR_TEST(roe_header_build);
 
-/* Byte 4 and the reserved bits of byte 8 are ignored on receive (wire.md 1.6). */
-static void parse_bth(const struct roe_bth *bth, struct roe_pkt *pkt)
+/**
+ * roe_header_repeat() - roe_header_build() for one like the packet before it
+ * @pkt: the same opcode, length, SE, P_Key and QPN
+ * @prev: headers of the other one
+ * @buf: as there
+ */
+void roe_header_repeat(const struct roe_pkt *pkt, const u8 *prev, u8 *buf)
+{
+	const struct roe_opcode_info *info = roe_opcode(pkt->opcode);
+	struct roe_bth *bth = (struct roe_bth *)buf;
+
+	memcpy(bth, prev, offsetof(struct roe_bth, apsn));
+	bth->apsn = roe_header_apsn(pkt);
+	if (info->hdrlen != sizeof(*bth))
+		build_extended(pkt, info->flags, buf + sizeof(*bth));
+}
+
+ROE_EXPORT_FOR_TEST(roe_header_repeat);
+
+static void parse_apsn(const struct roe_bth *bth, struct roe_pkt *pkt)
 {
 	u32 apsn = be32_to_cpu(bth->apsn);
 
+	pkt->ackreq = apsn & ROE_BTH_ACKREQ;
+	pkt->psn = apsn & ROE_PSN_MASK;
+}
+
+/* Byte 4 and the reserved bits of byte 8 are ignored on receive (wire.md 1.6). */
+static void parse_bth(const struct roe_bth *bth, struct roe_pkt *pkt)
+{
 	pkt->opcode = bth->opcode;
 	pkt->se = bth->flags & ROE_BTH_SE;
 	pkt->pkey = be16_to_cpu(bth->pkey);
 	pkt->qpn = be32_to_cpu(bth->qpn) & ROE_QPN_MASK;
-	pkt->ackreq = apsn & ROE_BTH_ACKREQ;
-	pkt->psn = apsn & ROE_PSN_MASK;
+	parse_apsn(bth, pkt);
 }
 
 static const u8 *parse_request(const u8 *p, u32 flags, struct roe_pkt *pkt)
@@ -183,6 +211,16 @@ static const u8 *parse_response(const u8 *p, u32 flags, struct roe_pkt *pkt)
 	return p;
 }
 
+static void parse_extended(const u8 *p, u32 flags, struct roe_pkt *pkt)
+{
+	p = parse_request(p, flags, pkt);
+	p = parse_response(p, flags, pkt);
+	if (flags & ROE_F_IMM)
+		pkt->imm = ((const struct roe_immdt *)p)->imm;
+	if (flags & ROE_F_IETH)
+		pkt->rkey = be32_to_cpu(((const struct roe_ieth *)p)->rkey);
+}
+
 /* An unknown opcode is a BTH and payload: a responder answers it with a NAK. */
 static unsigned int header_len(u8 opcode)
 {
@@ -205,9 +243,7 @@ static unsigned int header_len(u8 opcode)
 int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt)
 {
 	const struct roe_bth *bth = (const struct roe_bth *)buf;
-	const u8 *p = buf + sizeof(*bth);
 	unsigned int hdrlen, pad;
-	u32 flags;
 
 	if (len < sizeof(*bth) + ROE_ICRC_LEN)
 		return -EINVAL;
@@ -220,16 +256,28 @@ int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt)
 	parse_bth(bth, pkt);
 	pkt->len = len - hdrlen - pad - ROE_ICRC_LEN;
 
-	if (hdrlen == sizeof(*bth))
-		return hdrlen;
-	flags = roe_opcode(bth->opcode)->flags;
-	p = parse_request(p, flags, pkt);
-	p = parse_response(p, flags, pkt);
-	if (flags & ROE_F_IMM)
-		pkt->imm = ((const struct roe_immdt *)p)->imm;
-	if (flags & ROE_F_IETH)
-		pkt->rkey = be32_to_cpu(((const struct roe_ieth *)p)->rkey);
+	if (hdrlen != sizeof(*bth))
+		parse_extended(buf + sizeof(*bth), roe_opcode(bth->opcode)->flags, pkt);
 	return hdrlen;
 }
 
 ROE_EXPORT_FOR_TEST(roe_header_parse);
+
+/**
+ * roe_header_parse_like() - roe_header_parse() for one like the packet before it
+ * @buf: as there; up to AckReq and PSN the BTH is that of the other one, and as long is the packet
+ * @prev: what the other one says
+ * @pkt: as there
+ */
+void roe_header_parse_like(const u8 *buf, const struct roe_pkt *prev, struct roe_pkt *pkt)
+{
+	const struct roe_bth *bth = (const struct roe_bth *)buf;
+	const struct roe_opcode_info *info = roe_opcode(bth->opcode);
+
+	*pkt = *prev;
+	parse_apsn(bth, pkt);
+	if (info->hdrlen > sizeof(*bth))
+		parse_extended(buf + sizeof(*bth), info->flags, pkt);
+}
+
+ROE_EXPORT_FOR_TEST(roe_header_parse_like);

@@ -56,8 +56,9 @@ struct flow {
 	u32			qpn;		/* of @qp */
 	struct roe_qp		*qp;		/* NULL: none of ours */
 	u32			pkts, bytes;	/* proven for it, not yet counted */
-	/* the last one in the batch, if it is one like those in the middle of a message */
+	/* the last one in the batch, if others may be like it */
 	u32			like_len;	/* BTH to ICRC, bytes; 0: it is not */
+	u32			like_hdrlen;	/* ... of which headers */
 	u64			like;		/* its BTH in front of AckReq and PSN */
 };
 
@@ -286,25 +287,25 @@ static bool marked(const struct roe_frame_head *head)
 	return INET_ECN_is_ce(head->v6 ? ipv6_get_dsfield(&head->ip6) : head->ip4.tos);
 }
 
-/* What does not differ between packets in the middle of a message. */
+/* What does not differ between packets of a stream: of one opcode, of one place in messages. */
 static u64 bth_begin(const struct roe_segs *segs)
 {
 	BUILD_BUG_ON(offsetof(struct roe_bth, apsn) != sizeof(u64));
 	return get_unaligned((const u64 *)segs->hdr);
 }
 
-/* Remember a proven packet: one in a train, with payload and nothing else behind its BTH. */
+/* Remember a proven packet: one in a train, without a pad. */
 static void remember(struct flow *flow, const struct roe_segs *segs, u32 hdrlen, u32 len)
 {
 	flow->like_len = 0;
-	if (segs->list || !segs->flat || hdrlen != sizeof(struct roe_bth) || !len ||
-	    roe_pkt_pad(len))
+	if (segs->list || !segs->flat || roe_pkt_pad(len))
 		return;
 	flow->like_len = segs->len;
+	flow->like_hdrlen = hdrlen;
 	flow->like = bth_begin(segs);
 }
 
-/* Is the packet at hand like the last one in the batch, but for AckReq, PSN and payload? */
+/* Is the packet at hand like the last one in the batch, but for what is behind the QPN? */
 static bool like_last(const struct flow *flow, const struct roe_segs *segs,
 		      const struct batch *batch)
 {
@@ -327,20 +328,17 @@ static void count(const struct flow *flow, enum roe_stat stat, u64 n)
 static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 		       struct roe_rx_pkt *rx)
 {
-	u32 apsn = be32_to_cpu(((const struct roe_bth *)segs->hdr)->apsn);
 	const struct roe_rx_pkt *last = rx - 1;
 	__le32 icrc;
 
-	map_flat(segs, sizeof(struct roe_bth), rx, &icrc);
-	if (!icrc_ok(flow, &batch->heads, segs, sizeof(struct roe_bth), rx, icrc)) {
+	map_flat(segs, flow->like_hdrlen, rx, &icrc);
+	if (!icrc_ok(flow, &batch->heads, segs, flow->like_hdrlen, rx, icrc)) {
 		count(flow, ROE_STAT_RX_ICRC_ERR, 1);
 		return false;
 	}
 	flow->pkts++;
 	flow->bytes += segs->len;
-	rx->p = last->p;
-	rx->p.psn = apsn & ROE_PSN_MASK;
-	rx->p.ackreq = apsn & ROE_BTH_ACKREQ;
+	roe_header_parse_like(segs->hdr, &last->p, &rx->p);
 	rx->l3 = last->l3;
 	rx->ce = last->ce;
 	return true;

@@ -186,7 +186,9 @@ static inline __be32 roe_header_apsn(const struct roe_pkt *pkt)
 
 /* header.c: pure functions between struct roe_pkt and the bytes on the wire. */
 unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf);
+void roe_header_repeat(const struct roe_pkt *pkt, const u8 *prev, u8 *buf);
 int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt);
+void roe_header_parse_like(const u8 *buf, const struct roe_pkt *prev, struct roe_pkt *pkt);
 
 /* Bytes that fill the payload up to a multiple of 4. */
 static inline u8 roe_pkt_pad(u32 len)
