@@ -87,6 +87,35 @@ static bool fits(const struct roe_txb *txb, u32 bytes)
 	return txb->nr_chunks && txb->off + bytes <= txb->chunk[txb->cur].size;
 }
 
+/* Field by field: that is few stores, where for all of it at once there would be a loop. */
+static void clear(struct roe_rx_pkt *rx)
+{
+	struct roe_pkt *p = &rx->p;
+
+	/* one more field would have to be here as well */
+	BUILD_BUG_ON(sizeof(*p) != 80);
+	p->se = false;
+	p->ackreq = false;
+	p->syndrome = 0;
+	p->pkey = 0;
+	p->qpn = 0;
+	p->psn = 0;
+	p->msn = 0;
+	p->rkey = 0;
+	p->dmalen = 0;
+	p->va = 0;
+	p->swap_add = 0;
+	p->compare = 0;
+	p->imm = 0;
+	p->qkey = 0;
+	p->sqp = 0;
+	p->feth = 0;
+	rx->l3 = NULL;
+	rx->ce = false;
+	/* the pieces count for nothing as long as there are none */
+	rx->nvec = 0;
+}
+
 /**
  * roe_txb_add() - append a packet
  * @txb: burst, all zero at first
@@ -109,8 +138,7 @@ struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len)
 		return NULL;
 
 	pkt = &txb->pkt[txb->n];
-	/* the pieces count for nothing as long as there are none */
-	memset(&pkt->rx, 0, offsetof(struct roe_rx_pkt, vec));
+	clear(&pkt->rx);
 	pkt->again = false;
 	pkt->p.opcode = opcode;
 	pkt->p.len = len;
