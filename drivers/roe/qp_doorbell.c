@@ -150,11 +150,12 @@ static void learn(struct roe_qp *qp, u64 begin)
 static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 {
 	struct roe_ctx ctx roe_uninitialized;
-	bool left = false;
+	bool left = false, waits;
 	u32 small = 0;
 	int err = 0;
 
 	roe_qp_begin(qp, &ctx);
+	waits = qp->hold.until;
 	switch (qp->state) {
 	case IB_QPS_RESET:
 	case IB_QPS_INIT:
@@ -177,7 +178,12 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 		ctx.hold = small && rung && hold(qp, &ctx, small);
 		break;
 	}
-	*more = roe_qp_end_round(qp, &ctx) || left;
+	/* what has joined those that wait changes nothing: their clock runs */
+	if (ctx.hold && waits)
+		roe_qp_end_idle(qp);
+	else
+		left |= roe_qp_end_round(qp, &ctx);
+	*more = left;
 	/* from here on our callers keep the QP: a verb, a work or relay that destroy waits for */
 	roe_backlog_enable_softirqs(qp);
 	if (small && rung && !ctx.hold)

@@ -217,6 +217,19 @@ bool roe_qp_end_round(struct roe_qp *qp, struct roe_ctx *ctx)
 	return more;
 }
 
+/**
+ * roe_qp_end_idle() - the end of such a run that has nothing to do, and owes nothing
+ * @qp: as in roe_qp_begin(); the lock is dropped. Its timer is armed for what waits
+ *
+ * Softirqs are still disabled.
+ */
+void roe_qp_end_idle(struct roe_qp *qp)
+	__releases(&qp->lock) __releases(RCU)
+{
+	spin_unlock(&qp->lock);
+	rcu_read_unlock();
+}
+
 static enum hrtimer_restart qp_timer(struct hrtimer *timer)
 {
 	struct roe_qp *qp = container_of(timer, struct roe_qp, timer);

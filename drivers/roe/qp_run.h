@@ -12,12 +12,14 @@
  * Begin: softirqs off, RCU read-side section, qp->lock, time read.
  * End: one round of the engines, timer armed, lock dropped, notifications and
  * events delivered, softirqs on. More than one round of packets goes to the
- * worker; but with end_round softirqs stay off, and what is left is the caller's.
+ * worker; but with end_round softirqs stay off, and what is left is the caller's. end_idle is
+ * for a run that has changed nothing.
  * Not from hard interrupts.
  */
 void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_qp_end_round(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_qp_end_idle(struct roe_qp *qp);
 
 void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n);
 void roe_qp_deliver(struct roe_qp *qp, struct roe_txb *txb);
