@@ -270,6 +270,7 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->lazy = false;
 	sim->batch = 0;
 	sim->alone = false;
+	sim->whole = false;
 	sim->compared = false;
 	sim->digest = 0;
 	sim->forget = false;
@@ -894,8 +895,9 @@ void sim_recv(struct sim *sim, unsigned int i, u32 len)
 
 	rwqe->wr_id = n;
 	rwqe->length = len;
-	rwqe->num_sge = 2;
-	rwqe->sge[0] = (struct roe_sge) { (uintptr_t)buf, len / 2, side->mr.key };
+	rwqe->num_sge = sim->whole ? 1 : 2;
+	rwqe->sge[0] = (struct roe_sge) { (uintptr_t)buf, sim->whole ? len : len / 2,
+					  side->mr.key };
 	rwqe->sge[1] = (struct roe_sge) { (uintptr_t)buf + len / 2, len - len / 2, side->mr.key };
 	if (!side->late)
 		rq->prod++;
@@ -966,13 +968,14 @@ static void fill_wr(struct sim *sim, unsigned int i, struct ib_rdma_wr *wr, stru
 	u8 *local = wr->wr.opcode == IB_WR_RDMA_READ ? side->got : side->src;
 
 	/* uneven pieces */
-	sge[0] = (struct ib_sge) { (uintptr_t)local + off, len / 3, side->mr.key };
+	sge[0] = (struct ib_sge) { (uintptr_t)local + off, sim->whole ? len : len / 3,
+				   side->mr.key };
 	sge[1] = (struct ib_sge) { sge[0].addr + len / 3, len - len / 3, side->mr.key };
 	/* a registered fast MR is what the next message is sent from */
 	if (side->use_fast && local == side->src)
 		sge[1].lkey = side->fast.key;
 	wr->wr.sg_list = sge;
-	wr->wr.num_sge = 2;
+	wr->wr.num_sge = sim->whole ? 1 : 2;
 	wr->remote_addr = (uintptr_t)(local == side->src ? peer->dst : peer->src) + off;
 	wr->rkey = peer->mr.key;
 	if (wr->wr.opcode == IB_WR_SEND_WITH_INV)

@@ -86,6 +86,7 @@ struct sim {
 	bool		lazy;		/* several packets arrive before an answer leaves */
 	unsigned int	batch;		/* ... at most so many in one run of the QP; 0: one */
 	bool		alone;		/* payload is copied early, packets go one by one */
+	bool		whole;		/* lists have one element */
 	bool		compared;	/* the digest is kept */
 	u32		digest;		/* of what was sent, and of the QPs after each run */
 	struct roe_rx_pkt rx[SIM_BATCH];

@@ -280,26 +280,52 @@ static void sim_random_new(struct kunit *test)
 	random_runs(test, get_random_u32(), MORE_RUNS);
 }
 
-/* As random_run(), or a few messages of many packets. */
-static void post_rows(struct sim *sim, bool large)
+static void post_large(struct sim *sim, unsigned int i)
 {
-	unsigned int i;
+	sim_post(sim, i, IB_WR_RDMA_WRITE, below(sim, sim->slot), SIG);
+	sim_post(sim, i, IB_WR_RDMA_READ, below(sim, sim->slot), SIG);
+}
 
-	if (large)
-		sim->slot = SIM_REGION / 4;
-	for (i = 0; i < 2; i++) {
-		if (!large) {
-			post_random(sim, i);
-			continue;
+/* Of one packet, some of the same opcode in a row, but now and then one that is longer or empty. */
+static void post_small(struct sim *sim, unsigned int i)
+{
+	static const u8 ops[] = {
+		IB_WR_SEND, IB_WR_SEND_WITH_IMM, IB_WR_RDMA_WRITE, IB_WR_RDMA_WRITE_WITH_IMM,
+		IB_WR_RDMA_READ,
+	};
+	unsigned int n, left = 24;
+
+	for (; left; left -= n) {
+		u8 op = ops[below(sim, ARRAY_SIZE(ops))];
+		unsigned int k;
+
+		n = min(1 + below(sim, 12), left);
+		for (k = 0; k < n; k++) {
+			u32 len = below(sim, 16) ? 1 + below(sim, SIM_MTU) : 300 * below(sim, 2);
+			int flags = below(sim, 3) ? 0 : IB_SEND_SIGNALED;
+
+			if (!below(sim, 8))
+				flags |= IB_SEND_SOLICITED;
+			if (!below(sim, 16))
+				flags |= IB_SEND_FENCE;
+			sim_post(sim, i, op, len, flags);
 		}
-		sim_post(sim, i, IB_WR_RDMA_WRITE, below(sim, sim->slot), SIG);
-		sim_post(sim, i, IB_WR_RDMA_READ, below(sim, sim->slot), SIG);
 	}
 }
 
+static void post_rows(struct sim *sim, unsigned int kind)
+{
+	void (*post[])(struct sim *sim, unsigned int i) = { post_random, post_small, post_large };
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		post[kind](sim, i);
+}
+
 /*
- * Packets from the middle of messages that are sent and received many at once: the same
- * packets leave, and the QPs are in the same state after each run, as one by one.
+ * Packets from the middle of messages, and messages of one packet, that are sent and received
+ * many at once: the same packets leave, and the QPs are in the same state after each run, as
+ * one by one.
  */
 static void sim_rows(struct kunit *test)
 {
@@ -319,9 +345,12 @@ static void sim_rows(struct kunit *test)
 			sim->batch = SIM_BATCH;
 			sim->alone = alone;
 			sim->compared = true;
+			sim->whole = i % 3 == 1;
 			post_receives(sim, 0);
 			post_receives(sim, 1);
-			post_rows(sim, i % 3 == 2);
+			if (i % 3 == 2)
+				sim->slot = SIM_REGION / 4;
+			post_rows(sim, i % 3);
 			wrong = sim_run(sim) ? sim_check(sim) : "never quiet";
 			KUNIT_ASSERT_NULL_MSG(test, wrong, "run %u: %s", i, wrong);
 			digest[alone] = sim->digest;
@@ -399,6 +428,127 @@ static void sim_large(struct kunit *test)
 		wrong = sim_check(sim);
 		KUNIT_ASSERT_NULL_MSG(test, wrong, "run %u: %s", i, wrong);
 	}
+}
+
+/*
+ * Small messages of one run: the first one has the memory looked up, the others go at once. What
+ * none of them may: an R_Key of another MR, a range that ends behind it.
+ */
+static void sim_stream(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct sim_side *side = &sim->side[1];
+	static u8 ones[SIM_MTU];
+	struct roe_rx_pkt rx[6];
+	struct roe_rx_row row = { .first = rx, .stride = sizeof(rx[0]), .n = ARRAY_SIZE(rx) };
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	memset(ones, 1, sizeof(ones));
+	for (i = 0; i < ARRAY_SIZE(rx); i++)
+		rx[i] = (struct roe_rx_pkt){
+			.p = {
+				.opcode = ROE_OP_WRITE_ONLY, .psn = roe_psn_add(PSN0, i),
+				.va = (uintptr_t)side->dst + i * SIM_MTU, .rkey = side->mr.key,
+				.dmalen = SIM_MTU, .len = SIM_MTU,
+			},
+			.nvec = 1, .vec = { { ones, SIM_MTU } },
+		};
+	rx[4].p.rkey = side->fast.key;
+	rx[5].p.va = side->mr.iova + side->mr.length - SIM_MTU + 1;
+	rcu_read_lock_bh();
+	KUNIT_EXPECT_FALSE(test, roe_responder_stream(side->qp, &ctx, &row));
+	KUNIT_EXPECT_EQ(test, side->qp->resp.psn, PSN0);
+	roe_qp_dispatch(side->qp, &ctx, &rx[0]);
+
+	row = (struct roe_rx_row){ .first = &rx[1], .stride = sizeof(rx[0]), .n = 5 };
+	KUNIT_EXPECT_TRUE(test, roe_responder_stream(side->qp, &ctx, &row));
+	KUNIT_EXPECT_EQ(test, row.n, 3);
+	KUNIT_EXPECT_EQ(test, side->qp->resp.psn, roe_psn_add(PSN0, 4));
+	KUNIT_EXPECT_EQ(test, side->qp->resp.msn, 4);
+	KUNIT_EXPECT_NULL(test, memchr_inv(side->dst, 1, 4 * SIM_MTU));
+
+	rx[5].p.psn = roe_psn_add(PSN0, 4);
+	row = (struct roe_rx_row){ .first = &rx[5], .stride = sizeof(rx[0]), .n = 1 };
+	KUNIT_EXPECT_FALSE(test, roe_responder_stream(side->qp, &ctx, &row));
+	rcu_read_unlock_bh();
+}
+
+/* READs as well: neither an R_Key nor a right that was found for WRITEs counts for them. */
+static void sim_stream_reads(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct sim_side *side = &sim->side[1];
+	struct roe_rx_pkt rx[4] = {};
+	struct roe_rx_row row = { .first = rx, .stride = sizeof(rx[0]), .n = 1 };
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	for (i = 0; i < ARRAY_SIZE(rx); i++)
+		rx[i].p = (struct roe_pkt){
+			.opcode = ROE_OP_READ_REQ, .psn = roe_psn_add(PSN0, i),
+			.va = (uintptr_t)side->src, .rkey = side->mr.key, .dmalen = SIM_MTU,
+		};
+	rx[3].p.rkey ^= 1;
+	rcu_read_lock_bh();
+	ctx.written = (struct roe_run_memo){
+		.mr = &side->mr, .key = side->mr.key, .begin = side->mr.iova,
+		.len = side->mr.length, .addr = side->src,
+	};
+	KUNIT_EXPECT_FALSE(test, roe_responder_stream(side->qp, &ctx, &row));
+	roe_qp_dispatch(side->qp, &ctx, &rx[0]);
+	row = (struct roe_rx_row){ .first = &rx[1], .stride = sizeof(rx[0]), .n = 3 };
+	KUNIT_EXPECT_TRUE(test, roe_responder_stream(side->qp, &ctx, &row));
+	KUNIT_EXPECT_EQ(test, row.n, 2);
+	KUNIT_EXPECT_EQ(test, side->qp->resp.rsrc_pending, 3);
+	KUNIT_EXPECT_EQ(test, side->qp->resp.psn, roe_psn_add(PSN0, 3));
+	rcu_read_unlock_bh();
+}
+
+/* The responses: those that were asked for, once, and as long as they have to be. */
+static void sim_stream_responses(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct sim_side *side = &sim->side[0];
+	static u8 ones[SIM_MTU];
+	struct roe_rx_pkt rx[4];
+	struct roe_rx_row row = { .first = rx, .stride = sizeof(rx[0]), .n = ARRAY_SIZE(rx) };
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	sim->whole = true;
+	memset(ones, 1, sizeof(ones));
+	for (i = 0; i < ARRAY_SIZE(rx); i++) {
+		if (i < 3)
+			sim_post(sim, 0, IB_WR_RDMA_READ, i == 2 ? 2 : 1, IB_SEND_SIGNALED);
+		rx[i] = (struct roe_rx_pkt){
+			.p = {
+				.opcode = ROE_OP_READ_RESP_ONLY, .psn = roe_psn_add(PSN0, i),
+				.syndrome = ROE_AETH_ACK | ROE_AETH_NO_CREDITS, .len = 1,
+			},
+			.nvec = 1, .vec = { { ones, 1 } },
+		};
+	}
+	sim_emit(sim, 0);
+	rcu_read_lock_bh();
+	KUNIT_EXPECT_FALSE(test, roe_completer_stream(side->qp, &ctx, &row));
+	ctx.brings = (struct roe_run_memo){
+		.mr = &side->mr, .key = side->mr.key, .begin = (uintptr_t)side->got,
+		.len = SIM_REGION, .addr = side->got,
+	};
+	row.n = ARRAY_SIZE(rx);
+	KUNIT_EXPECT_TRUE(test, roe_completer_stream(side->qp, &ctx, &row));
+	/* the third is too short for its READ, the fourth was not asked for */
+	KUNIT_EXPECT_EQ(test, row.n, 2);
+	KUNIT_EXPECT_EQ(test, side->qp->req.una, roe_psn_add(PSN0, 2));
+	KUNIT_EXPECT_EQ(test, side->qp->req.rd_out, 1);
+	row.n = ARRAY_SIZE(rx);
+	KUNIT_EXPECT_FALSE(test, roe_completer_stream(side->qp, &ctx, &row));
+	rcu_read_unlock_bh();
+	KUNIT_EXPECT_EQ(test, side->got[0], 1);
 }
 
 /* What one run receives is completed at once, when all of it is there, and in order. */
@@ -3374,6 +3524,9 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE_PARAM(sim_direct, load_gen_params),
 	KUNIT_CASE(sim_direct_toggled),
 	KUNIT_CASE(sim_window),
+	KUNIT_CASE(sim_stream),
+	KUNIT_CASE(sim_stream_reads),
+	KUNIT_CASE(sim_stream_responses),
 	KUNIT_CASE(sim_collect),
 	KUNIT_CASE(sim_widen),
 	KUNIT_CASE(sim_widen_single),

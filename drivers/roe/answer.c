@@ -434,7 +434,8 @@ static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
 
 	if (memo->mr && memo->message == slot)
 		return memo->mr;
-	mr = roe_mr_get_remote(qp, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va, rs->len);
+	mr = roe_mr_get_remote_again(qp, &ctx->read, rs->rkey, IB_ACCESS_REMOTE_READ, rs->va,
+				     rs->len);
 	memo->mr = mr && roe_mr_lend(mr, txb) ? mr : NULL;
 	memo->message = slot;
 	return mr;
@@ -476,12 +477,18 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 	struct roe_tx_pkt *pkt;
 	struct roe_mr *mr;
 	bool ok, lent;
+	void *addr;
 
 	pkt = add_response(qp, txb, read_opcode(rs), len, rs->cur_psn, rs->msn);
 	if (!pkt)
 		return false;
 	pkt->again = alone(&qp->resp, rs, ctx);
-	if (len) {
+	addr = len && len == rs->len && roe_txb_lends(txb) ?
+	       roe_mr_place(&ctx->read, rs->rkey, rs->va, len) : NULL;
+	if (addr) {
+		smp_rmb();	/* as below */
+		roe_sge_load_place(txb, addr);
+	} else if (len) {
 		mr = read_source(qp, ctx, rs, txb);
 		if (!mr) {
 			roe_txb_cancel(txb);

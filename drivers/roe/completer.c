@@ -239,6 +239,8 @@ static struct roe_swqe *data_wqe(struct roe_qp *qp, u32 psn)
 }
 
 /*
+ * (A READ of one response, as a rule: bring_only().)
+ *
  * Place in the message decides what must come: the last PSN brings Last or
  * Only and all that is left, any other First or Middle of one MTU. First and
  * Middle, Last and Only are taken for each other: a peer may answer a READ
@@ -328,6 +330,68 @@ bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 	roe_requester_progress_by(qp, ctx, row->n);
 	return true;
 }
+
+/*
+ * The response whose turn it is, all of a READ, if the memo knows where it goes. False: nothing
+ * was done.
+ */
+static bool bring_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
+{
+	const struct roe_swqe *wqe = oldest(qp);
+	const struct roe_sge *sge;
+	void *addr;
+
+	if (!wqe || wqe->state != ROE_SWQE_ACTIVE || wqe->opcode != IB_WR_RDMA_READ ||
+	    wqe->num_sge != 1 || wqe->last_psn != rx->p.psn || wqe->first_psn != rx->p.psn ||
+	    rx->p.len != wqe->length || !rx->p.len ||
+	    rx->p.syndrome != (ROE_AETH_ACK | ROE_AETH_NO_CREDITS))
+		return false;
+	sge = wqe->sge;
+	addr = roe_mr_place(&ctx->brings, sge->lkey, sge->addr, rx->p.len);
+	if (!addr)
+		return false;
+	if (ctx->direct)
+		smp_rmb();	/* as in read_response() */
+	roe_sge_write_place(addr, rx->vec, rx->p.len);
+	return true;
+}
+
+/**
+ * roe_completer_stream() - READ responses at once each of which is all of a READ
+ * @qp: RC, in RTS
+ * @ctx: the time; what this run knows of memory; takes notifications
+ * @row: packets in the order in which they came; cut to those that were taken
+ *
+ * The result is that of roe_completer_receive() for one after the other.
+ *
+ * Return: false: none was taken.
+ */
+bool roe_completer_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
+{
+	struct roe_req *req = &qp->req;
+	unsigned int i;
+
+	if (req->paging || req->reorder.early.nr || req->reread_at || req->credit.limited)
+		return false;
+	for (i = 0; i < row->n; i++) {
+		const struct roe_rx_pkt *rx = roe_rx_at(row, i);
+
+		/* what was never sent has not come */
+		if (rx->p.opcode != ROE_OP_READ_RESP_ONLY || rx->p.psn != req->una || rx->ce ||
+		    roe_psn_diff(req->max_psn, rx->p.psn) <= 0 || !bring_only(qp, ctx, rx))
+			break;
+		if (i)
+			roe_requester_progress_part(qp, ctx);
+		retire(qp, ctx, oldest(qp));
+	}
+	if (!i)
+		return false;
+	row->n = i;
+	roe_requester_progress(qp, ctx);
+	return true;
+}
+
+ROE_EXPORT_FOR_TEST(roe_completer_stream);
 
 static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {

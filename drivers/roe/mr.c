@@ -142,6 +142,65 @@ void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state)
 
 ROE_EXPORT_FOR_TEST(roe_mr_revoke);
 
+/* --- extents --------------------------------------------------------------- */
+
+static u64 extent_end(const struct roe_mr *mr, u32 i)
+{
+	return i + 1 < mr->mem.nr ? mr->mem.ext[i + 1].off : mr->mem.bytes;
+}
+
+/* Last extent that does not begin behind @off. */
+static u32 extent_find(const struct roe_mr *mr, u64 off)
+{
+	u32 low = 0, high = mr->mem.nr;
+
+	while (high - low > 1) {
+		u32 mid = low + (high - low) / 2;
+
+		if (mr->mem.ext[mid].off <= off)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static bool continues_last(const struct roe_memory *mem, const void *addr)
+{
+	const struct roe_extent *last;
+
+	if (!mem->nr)
+		return false;
+	last = &mem->ext[mem->nr - 1];
+	return last->addr + (mem->bytes - last->off) == addr;
+}
+
+/**
+ * roe_memory_add - append what an MR will reach, once it is valid
+ * @mem: with room for max extents
+ * @addr: in the direct map
+ * @len: bytes
+ *
+ * Return: 0, or -ENOMEM if it needs one extent more than there is room for.
+ */
+int roe_memory_add(struct roe_memory *mem, void *addr, u64 len)
+{
+	if (!len)
+		return 0;
+	if (!continues_last(mem, addr)) {
+		if (mem->nr == mem->max)
+			return -ENOMEM;
+		mem->ext[mem->nr++] = (struct roe_extent) {
+			.off	= mem->bytes,
+			.addr	= addr,
+		};
+	}
+	mem->bytes += len;
+	return 0;
+}
+
+ROE_EXPORT_FOR_TEST(roe_memory_add);
+
 /* --- access check ---------------------------------------------------------- */
 
 static bool covers(const struct roe_mr *mr, u64 va, u64 len)
@@ -313,10 +372,33 @@ static bool recall(const struct roe_run_memo *memo, u32 key, u64 va, u64 len)
 	return memo->mr && memo->key == key && covers(memo->mr, va, len);
 }
 
-static void remember(struct roe_run_memo *memo, struct roe_mr *mr, u32 key)
+/* The piece of memory in which @va lies, as far as it is a part of the range. */
+static void remember_place(struct roe_run_memo *memo, u64 va)
 {
-	if (mr && roe_mr_lasts(mr))
-		*memo = (struct roe_run_memo){ mr, key };
+	const struct roe_mr *mr = memo->mr;
+	const struct roe_extent *ext;
+	u64 off, from, end;
+	u32 i;
+
+	memo->len = 0;
+	/* of all memory only what was asked for is proven */
+	if (mr->type != ROE_MR_USER || va - mr->iova >= mr->length)
+		return;
+	off = va - mr->iova + mr->base;
+	i = extent_find(mr, off);
+	ext = &mr->mem.ext[i];
+	from = max(ext->off, mr->base);
+	end = min(extent_end(mr, i), mr->base + mr->length);
+	memo->begin = mr->iova + (from - mr->base);
+	memo->len = end - from;
+	memo->addr = ext->addr + (from - ext->off);
+}
+
+static void remember(struct roe_run_memo *memo, struct roe_mr *mr, u32 key, u64 va)
+{
+	memo->mr = mr;
+	memo->key = key;
+	remember_place(memo, va);
 }
 
 /**
@@ -338,10 +420,13 @@ struct roe_mr *roe_mr_get_local_again(struct roe_qp *qp, struct roe_run_memo *me
 {
 	struct roe_mr *mr;
 
-	if (recall(memo, lkey, va, len))
+	if (recall(memo, lkey, va, len)) {
+		remember_place(memo, va);
 		return memo->mr;
+	}
 	mr = roe_mr_get_local(qp, pd, lkey, access, va, len);
-	remember(memo, mr, lkey);
+	if (mr && roe_mr_lasts(mr))
+		remember(memo, mr, lkey, va);
 	return mr;
 }
 
@@ -362,12 +447,14 @@ struct roe_mr *roe_mr_get_remote_again(struct roe_qp *qp, struct roe_run_memo *m
 {
 	struct roe_mr *mr;
 
-	if (recall(memo, rkey, va, len))
+	if (recall(memo, rkey, va, len)) {
+		remember_place(memo, va);
 		return memo->mr;
+	}
 	mr = roe_mr_get_remote(qp, rkey, access, va, len);
 	/* of all memory there may be holes in the range */
-	if (mr && mr->type != ROE_MR_DMA)
-		remember(memo, mr, rkey);
+	if (mr && roe_mr_lasts(mr) && mr->type != ROE_MR_DMA)
+		remember(memo, mr, rkey, va);
 	return mr;
 }
 
@@ -524,65 +611,6 @@ int roe_mr_invalidate(const struct roe_qp *qp, u32 key, bool local)
 }
 
 ROE_EXPORT_FOR_TEST(roe_mr_invalidate);
-
-/* --- extents --------------------------------------------------------------- */
-
-static u64 extent_end(const struct roe_mr *mr, u32 i)
-{
-	return i + 1 < mr->mem.nr ? mr->mem.ext[i + 1].off : mr->mem.bytes;
-}
-
-/* Last extent that does not begin behind @off. */
-static u32 extent_find(const struct roe_mr *mr, u64 off)
-{
-	u32 low = 0, high = mr->mem.nr;
-
-	while (high - low > 1) {
-		u32 mid = low + (high - low) / 2;
-
-		if (mr->mem.ext[mid].off <= off)
-			low = mid;
-		else
-			high = mid;
-	}
-	return low;
-}
-
-static bool continues_last(const struct roe_memory *mem, const void *addr)
-{
-	const struct roe_extent *last;
-
-	if (!mem->nr)
-		return false;
-	last = &mem->ext[mem->nr - 1];
-	return last->addr + (mem->bytes - last->off) == addr;
-}
-
-/**
- * roe_memory_add - append what an MR will reach, once it is valid
- * @mem: with room for max extents
- * @addr: in the direct map
- * @len: bytes
- *
- * Return: 0, or -ENOMEM if it needs one extent more than there is room for.
- */
-int roe_memory_add(struct roe_memory *mem, void *addr, u64 len)
-{
-	if (!len)
-		return 0;
-	if (!continues_last(mem, addr)) {
-		if (mem->nr == mem->max)
-			return -ENOMEM;
-		mem->ext[mem->nr++] = (struct roe_extent) {
-			.off	= mem->bytes,
-			.addr	= addr,
-		};
-	}
-	mem->bytes += len;
-	return 0;
-}
-
-ROE_EXPORT_FOR_TEST(roe_memory_add);
 
 /* A way through a checked range, contiguous piece by contiguous piece. */
 struct walk {

@@ -82,10 +82,15 @@ enum roe_key_use {
 	ROE_KEY_USES
 };
 
-/* An MR that lasts, proven for one of these in this run: only the range is another one. */
+/*
+ * An MR that lasts, proven for one of these in this run: only the range is another one. As a
+ * rule that lies beside the last one, in the same piece of memory.
+ */
 struct roe_run_memo {
 	struct roe_mr	*mr;	/* NULL: nothing */
 	u32		key;
+	u64		begin, len;	/* a part of its range ... */
+	void		*addr;		/* ... which lies here, all of it */
 };
 
 enum roe_mr_type {
@@ -204,6 +209,19 @@ struct roe_mr *roe_mr_get_remote_again(struct roe_qp *qp, struct roe_run_memo *m
 				       int access, u64 va, u64 len);
 struct roe_mr *roe_mr_get_remote(struct roe_qp *qp, u32 rkey, int access, u64 va, u64 len);
 void roe_mr_put(struct roe_mr *mr);
+
+/*
+ * Where a range is that the memo has proven; NULL: ask one of the two above, which tells the
+ * memo. Nothing is held, and nothing need be put.
+ */
+static inline void *roe_mr_place(const struct roe_run_memo *memo, u32 key, u64 va, u64 len)
+{
+	u64 off = va - memo->begin;
+
+	if (!memo->mr || memo->key != key || off >= memo->len || len > memo->len - off)
+		return NULL;
+	return memo->addr + off;
+}
 
 /*
  * Copy between a range that is held by roe_mr_get() and kernel memory. Any context.

@@ -452,8 +452,10 @@ struct roe_ctx {
 	bool	notify_recv;
 	u32	events;		/* bit per enum ib_event_type */
 	struct roe_run_memo sends;	/* memory that is sent */
+	struct roe_run_memo brings;	/* ... that READs and ATOMICs bring to */
 	struct roe_run_memo receives;	/* ... that receives */
 	struct roe_run_memo written;	/* ... that the peer writes to */
+	struct roe_run_memo read;	/* ... that it reads from */
 	struct roe_mr *target;	/* of the WRITE in progress: proven, lasts */
 	struct roe_sge_memo source;	/* of the request being sent, by SQ index */
 	struct roe_sge_memo answer;	/* of the READ being answered, by slot: PSNs repeat */

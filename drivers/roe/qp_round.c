@@ -178,6 +178,28 @@ static bool take_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *
 	return roe_responder_row(qp, ctx, row);
 }
 
+/*
+ * The same with messages of one packet each, which are no row but for their opcode: how many can
+ * be taken is known when they are.
+ */
+static bool take_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
+{
+	if (qp->type != IB_QPT_RC || qp->state != IB_QPS_RTS || trace_roe_packet_in_enabled())
+		return false;
+	switch (row->first->p.opcode) {
+	case ROE_OP_SEND_ONLY:
+	case ROE_OP_SEND_ONLY_IMM:
+	case ROE_OP_WRITE_ONLY:
+	case ROE_OP_WRITE_ONLY_IMM:
+	case ROE_OP_READ_REQ:
+		return roe_responder_stream(qp, ctx, row);
+	case ROE_OP_READ_RESP_ONLY:
+		return roe_completer_stream(qp, ctx, row);
+	default:
+		return false;
+	}
+}
+
 /**
  * roe_qp_dispatch_row() - give proven packets to their engines, in order
  * @qp: qp->lock held
@@ -196,6 +218,11 @@ void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct ro
 	ctx->collect = row->n > 1;
 	while (i < row->n) {
 		part.first = roe_rx_at(row, i);
+		part.n = row->n - i;
+		if (part.n > 1 && take_stream(qp, ctx, &part)) {
+			i += part.n;
+			continue;
+		}
 		part.n = row->n - i;
 		if (part.n > 1)
 			part.n = alone ? 1 : row_length(qp, ctx, &part);

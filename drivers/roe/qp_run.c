@@ -154,8 +154,10 @@ static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
 	ctx->notify_recv = false;
 	ctx->events = 0;
 	ctx->sends.mr = NULL;
+	ctx->brings.mr = NULL;
 	ctx->receives.mr = NULL;
 	ctx->written.mr = NULL;
+	ctx->read.mr = NULL;
 	ctx->target = NULL;
 	forget(&ctx->source);
 	forget(&ctx->answer);

@@ -61,24 +61,25 @@ bool roe_query_allowed(const struct roe_qp *qp, const struct roe_pkt *p, u32 fla
 }
 
 /* Memory is read when the responses leave, and looked up again then. */
-static bool may_read(struct roe_qp *qp, const struct roe_pkt *p)
+static bool may_read(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	struct roe_mr *mr;
 
-	if (!p->dmalen)
+	if (!p->dmalen || roe_mr_place(&ctx->read, p->rkey, p->va, p->dmalen))
 		return true;
-	mr = roe_mr_get_remote(qp, p->rkey, IB_ACCESS_REMOTE_READ, p->va, p->dmalen);
+	mr = roe_mr_get_remote_again(qp, &ctx->read, p->rkey, IB_ACCESS_REMOTE_READ, p->va,
+				     p->dmalen);
 	if (!mr)
 		return false;
 	roe_mr_put(mr);
 	return true;
 }
 
-static u8 do_read(struct roe_qp *qp, const struct roe_pkt *p)
+static u8 do_read(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	if (p->dmalen > ROE_MSG_MAX)
 		return ROE_NAK_INV_REQ;
-	if (!may_read(qp, p))
+	if (!may_read(qp, ctx, p))
 		return ROE_NAK_REM_ACCESS;
 	return roe_answer_begin(qp, p, ROE_RSRC_READ) ? 0 : ROE_NAK_INV_REQ;
 }
@@ -234,6 +235,7 @@ static u8 do_flush(struct roe_qp *qp, const struct roe_pkt *p)
 /**
  * roe_query_execute() - do what such a request asks for, and owe the answer
  * @qp: RC; roe_query_allowed()
+ * @ctx: what this run knows of memory
  * @rx: the request, whose turn it is; its length is that of its opcode
  * @flags: of its opcode
  *
@@ -243,10 +245,11 @@ static u8 do_flush(struct roe_qp *qp, const struct roe_pkt *p)
  * Return: 0, the syndrome of the NAK that refuses it, or that of a sequence error if it is
  * to come once more.
  */
-u8 roe_query_execute(struct roe_qp *qp, const struct roe_rx_pkt *rx, u32 flags)
+u8 roe_query_execute(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx,
+		     u32 flags)
 {
 	if (flags & ROE_F_READ)
-		return do_read(qp, &rx->p);
+		return do_read(qp, ctx, &rx->p);
 	if ((rx->p.opcode & ROE_OP_MASK) == ROE_OP_FLUSH)
 		return do_flush(qp, &rx->p);
 	if ((rx->p.opcode & ROE_OP_MASK) == ROE_OP_ATOMIC_WRITE)

@@ -477,14 +477,26 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 ROE_EXPORT_FOR_TEST(roe_requester_progress);
 
 /**
+ * roe_requester_progress_part() - una moved, and will once more in this run
+ * @qp: the QP
+ * @ctx: the time
+ *
+ * The window grows with each answer, so does what may leave after an RNR NAK, and the second of
+ * two may say something about a gap that the first does not; all else is the same for all
+ * of them together, and roe_requester_progress() follows.
+ */
+void roe_requester_progress_part(struct roe_qp *qp, struct roe_ctx *ctx)
+{
+	allow_more(qp);
+	if (in_disorder(&qp->req))
+		roe_reorder_progress(&qp->req, ctx);
+}
+
+/**
  * roe_requester_progress_by() - una moves over so many packets, one after the other
  * @qp: the QP
  * @ctx: the time
  * @n: at least 1
- *
- * The window grows with each, so does what may leave after an RNR NAK, and the second of
- * them may say something about a gap that the first does not; all else is the same for all
- * of them together.
  */
 void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned int n)
 {
@@ -492,9 +504,7 @@ void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned 
 
 	while (--n) {
 		req->una = roe_psn_add(req->una, 1);
-		allow_more(qp);
-		if (in_disorder(req))
-			roe_reorder_progress(req, ctx);
+		roe_requester_progress_part(qp, ctx);
 	}
 	req->una = roe_psn_add(req->una, 1);
 	roe_requester_progress(qp, ctx);
@@ -654,7 +664,7 @@ static bool reread_open(const struct roe_qp *qp, const struct roe_swqe *wqe)
 /*
  * May the WQE at next begin? Reasons to wait: a fence behind READs and
  * ATOMICs, max_rd_atomic, the window, LOCAL_INV behind anything, PSNs running
- * out. And local operations without number behind one message: the ACK retires all of
+ * out (is_small() has the same for small messages). And local operations without number behind one message: the ACK retires all of
  * them in one run, with softirqs off; that run is what goes on here.
  */
 static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
@@ -725,13 +735,13 @@ static bool start(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 	return true;
 }
 
-/* Packets that the window still allows; not positive: it is full. */
-static s32 window_left(const struct roe_qp *qp)
+/* Packets that the window still allows from @psn on; not positive: it is full. */
+static s32 window_left(const struct roe_qp *qp, u32 psn)
 {
 	const struct roe_req *req = &qp->req;
 	u32 from = roe_psn_diff(req->win_psn, req->una) > 0 ? req->win_psn : req->una;
 
-	return (s32)req->cwnd - roe_psn_diff(req->wqe_psn, from);
+	return (s32)req->cwnd - roe_psn_diff(psn, from);
 }
 
 struct op_row {
@@ -913,7 +923,8 @@ static bool emit_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wq
 {
 	struct roe_req *req = &qp->req;
 	u32 off = ((req->wqe_psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
-	s32 left = min(roe_psn_diff(wqe->last_psn, req->wqe_psn), window_left(qp));
+	s32 left = min(roe_psn_diff(wqe->last_psn, req->wqe_psn),
+		       window_left(qp, req->wqe_psn));
 	struct roe_pkt model = {
 		.opcode = pick(qp, wqe->opcode, false, false),
 		.pkey = qp->pkey,
@@ -1003,7 +1014,7 @@ static bool emit_query(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *
 	return true;
 }
 
-/* Book-keeping for the packet that was just added. */
+/* Book-keeping for the packet that was just added. That of small messages is in emit_stream(). */
 static void sent(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
 	struct roe_pkt *p = &txb->pkt[txb->n - 1].p;
@@ -1077,7 +1088,7 @@ static bool emit_packet(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe 
 	if (roe_swqe_is_query(wqe))
 		ok = reread_open(qp, wqe) && emit_query(qp, ctx, wqe, txb);
 	else
-		ok = window_left(qp) > 0 && emit_data(qp, ctx, wqe, txb);
+		ok = window_left(qp, req->wqe_psn) > 0 && emit_data(qp, ctx, wqe, txb);
 	if (ok)
 		sent(qp, ctx, txb);
 	return ok;
@@ -1117,6 +1128,124 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	}
 	if (roe_psn_diff(qp->req.wqe_psn, wqe->last_psn) > 0)
 		complete_sending(qp, ctx);
+	return true;
+}
+
+/* Does nothing keep messages from being sent, one after the other, but the window? */
+static bool streams(const struct roe_qp *qp, const struct roe_txb *txb)
+{
+	const struct roe_req *req = &qp->req;
+
+	return qp->type == IB_QPT_RC && qp->state == IB_QPS_RTS && req->psn == req->max_psn &&
+	       !req->probe && !req->credit.limited && !req->fault.waiting &&
+	       roe_txb_lends(txb) &&
+	       ((req->psn - req->una) & ROE_PSN_MASK) + ROE_TXB_PKTS < ROE_PSN_SPAN;
+}
+
+/* May this one begin, and is it one packet? As may_start() has it, and emit_packet(). */
+static bool is_small(const struct roe_qp *qp, const struct roe_swqe *wqe)
+{
+	const struct roe_req *req = &qp->req;
+
+	if (wqe->status != IB_WC_SUCCESS || !wqe->length || wqe->length > qp->mtu ||
+	    ((wqe->flags & IB_SEND_FENCE) && req->rd_out))
+		return false;
+	switch (wqe->opcode) {
+	case IB_WR_SEND:
+	case IB_WR_SEND_WITH_IMM:
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		return window_left(qp, req->psn) > 0;
+	case IB_WR_RDMA_READ:
+		return req->rd_out < max_t(u32, qp->attr.max_rd_atomic, 1) &&
+		       read_window_open(req, 1);
+	default:
+		return false;
+	}
+}
+
+/* Where its bytes are, or go to; NULL: roe_sge_check() looks for them. */
+static void *small_place(const struct roe_ctx *ctx, const struct roe_swqe *wqe)
+{
+	const struct roe_run_memo *memo = is_read(wqe) ? &ctx->brings : &ctx->sends;
+	const struct roe_sge *sge = wqe->sge;
+
+	if (wqe->flags & IB_SEND_INLINE)
+		return (void *)sge;
+	return wqe->num_sge == 1 ? roe_mr_place(memo, sge->lkey, sge->addr, wqe->length) : NULL;
+}
+
+static bool emit_small(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe, void *addr,
+		       struct roe_txb *txb)
+{
+	struct roe_req *req = &qp->req;
+	struct roe_tx_pkt *pkt;
+
+	if (is_read(wqe)) {
+		pkt = roe_txb_add(txb, ROE_OP_READ_REQ, 0);
+		if (!pkt)
+			return false;
+		pkt->p.ackreq = true;
+		req->rd_out++;
+		req->win_psn = roe_psn_add(req->psn, 1);
+	} else {
+		pkt = roe_txb_add(txb, op_rows[wqe->opcode].only, wqe->length);
+		if (!pkt)
+			return false;
+		pkt->p.ackreq = want_ack(qp, txb, true);
+		pkt->p.se = wqe->flags & IB_SEND_SOLICITED;
+		pkt->p.imm = wqe->imm;
+		roe_sge_load_place(txb, addr);
+	}
+	pkt->p.va = wqe->raddr;
+	pkt->p.dmalen = wqe->length;
+	pkt->p.rkey = wqe->rkey;
+	pkt->p.qpn = qp->dest_qpn;
+	pkt->p.pkey = qp->pkey;
+	pkt->p.psn = req->psn;
+	if (pkt->p.ackreq && !req->rtt_start)
+		roe_timer_start_sample(qp, ctx->now, req->psn);
+	return true;
+}
+
+/*
+ * Messages of one packet each, one after the other, for the first time: what step() does with
+ * each of them, where it has nothing to decide, and the memo of this run knows their memory.
+ * Returns whether there was one.
+ */
+static bool emit_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_req *req = &qp->req;
+	struct roe_sq *sq = &qp->sq;
+	unsigned int n = txb->n;
+	u32 prod;
+
+	if (!streams(qp, txb))
+		return false;
+	/* pairs with the release in post_one(): the WQEs are complete */
+	prod = smp_load_acquire(&sq->prod);
+	while (sq->next != prod && roe_txb_room(txb)) {
+		struct roe_swqe *wqe = roe_sq_slot(sq, sq->next);
+		void *addr;
+
+		if (wqe->state != ROE_SWQE_POSTED || !is_small(qp, wqe))
+			break;
+		addr = small_place(ctx, wqe);
+		if (!addr || !emit_small(qp, ctx, wqe, addr, txb))
+			break;
+		wqe->first_psn = req->psn;
+		wqe->last_psn = req->psn;
+		wqe->state = ROE_SWQE_ACTIVE;
+		roe_credit_started(&req->credit, wqe);
+		req->psn = roe_psn_add(req->psn, 1);
+		req->wqe_psn = req->psn;
+		req->max_psn = req->psn;
+		sq->next++;
+	}
+	if (txb->n == n)
+		return false;
+	if (!req->early_deadline)
+		roe_timer_arm(qp, ctx);
 	return true;
 }
 
@@ -1165,6 +1294,8 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 			qp->crowded = true;
 			return true;
 		}
+		if (emit_stream(qp, ctx, txb))
+			continue;
 		n = txb->n;
 		if (!step(qp, ctx, txb))
 			return false;

@@ -146,6 +146,7 @@ static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 {
 	struct roe_resp *resp = &qp->resp;
 	struct roe_mr *mr;
+	void *addr;
 	bool ok;
 	u64 end;
 
@@ -162,7 +163,11 @@ static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (resp->dmalen > ROE_MSG_MAX || end > resp->dmalen ||
 	    ((flags & ROE_F_END) && end != resp->dmalen))
 		return REFUSE(INV_REQ, SUCCESS);
-	if (resp->dmalen) {
+	addr = end && rx->p.len == end ?
+	       roe_mr_place(&ctx->written, resp->rkey, resp->va, resp->dmalen) : NULL;
+	if (addr) {
+		roe_sge_write_place(addr, rx->vec, rx->p.len);
+	} else if (resp->dmalen) {
 		mr = write_target(qp, ctx);
 		if (!mr)
 			return REFUSE(REM_ACCESS, SUCCESS);
@@ -240,7 +245,7 @@ static struct verdict execute(struct roe_qp *qp, struct roe_ctx *ctx,
 		return do_send(qp, ctx, rx, flags);
 	if (flags & ROE_F_WRITE)
 		return do_write(qp, ctx, rx, flags);
-	return (struct verdict){ roe_query_execute(qp, rx, flags) };
+	return (struct verdict){ roe_query_execute(qp, ctx, rx, flags) };
 }
 
 static void count(struct roe_qp *qp, u32 flags)
@@ -253,7 +258,7 @@ static void count(struct roe_qp *qp, u32 flags)
 		roe_qp_count(qp, ROE_STAT_RX_WRITE);
 }
 
-/* The packet was executed: ePSN, MSN, message state, completion, ACK. */
+/* The packet was executed: ePSN, MSN, message state, completion, ACK. As roe_responder_stream(). */
 static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p, u32 flags)
 {
 	struct roe_resp *resp = &qp->resp;
@@ -679,6 +684,135 @@ bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 }
 
 ROE_EXPORT_FOR_TEST(roe_responder_row);
+
+/* Does a message of one packet fit into the receive WQE, whose memory the memo knows? */
+static void *only_room(const struct roe_ctx *ctx, const struct roe_rwqe *rwqe, u32 len)
+{
+	const struct roe_sge *sge = rwqe->sge;
+
+	if (rwqe->status != IB_WC_SUCCESS || rwqe->num_sge != 1 || len > sge->len)
+		return NULL;
+	return roe_mr_place(&ctx->receives, sge->lkey, sge->addr, len);
+}
+
+/*
+ * The expected packet, a SEND or WRITE that is one, where there is nothing to decide and the memo
+ * of this run knows its memory. False: nothing was done but to take a receive WQE, perhaps.
+ */
+static bool take_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx,
+		      u32 flags)
+{
+	struct roe_resp *resp = &qp->resp;
+	void *addr;
+
+	if (!rx->p.len || rx->p.len > qp->mtu || !take_rwqe(qp, flags))
+		return false;
+	if (flags & ROE_F_SEND)
+		addr = only_room(ctx, &resp->rwqe, rx->p.len);
+	else
+		addr = rx->p.dmalen == rx->p.len ?
+		       roe_mr_place(&ctx->written, rx->p.rkey, rx->p.va, rx->p.len) : NULL;
+	if (!addr)
+		return false;
+	if (flags & ROE_F_WRITE)
+		smp_wmb();	/* as in do_write() */
+	roe_sge_write_place(addr, rx->vec, rx->p.len);
+	resp->done = rx->p.len;
+	resp->psn = roe_psn_add(resp->psn, 1);
+	if (flags & ROE_F_COMP)
+		complete_rwqe(qp, ctx, &rx->p, flags);
+	return true;
+}
+
+/* The same with a READ of one response. */
+static bool take_read(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
+{
+	struct roe_resp *resp = &qp->resp;
+
+	if (p->len || !p->dmalen || p->dmalen > qp->mtu ||
+	    !roe_mr_place(&ctx->read, p->rkey, p->va, p->dmalen) ||
+	    !roe_answer_begin(qp, p, ROE_RSRC_READ))
+		return false;
+	resp->psn = roe_psn_add(resp->psn, 1);
+	resp->msn = roe_psn_add(resp->msn, 1);
+	return true;
+}
+
+static unsigned int stream_reads(struct roe_qp *qp, struct roe_ctx *ctx,
+				 const struct roe_rx_row *row)
+{
+	struct roe_resp *resp = &qp->resp;
+	unsigned int i;
+
+	for (i = 0; i < row->n; i++) {
+		const struct roe_rx_pkt *rx = roe_rx_at(row, i);
+
+		if (rx->p.opcode != ROE_OP_READ_REQ || rx->p.psn != resp->psn || rx->ce ||
+		    !take_read(qp, ctx, &rx->p))
+			break;
+	}
+	if (i && roe_psn_diff(resp->psn, resp->done_psn) <= 0)
+		resp->done_known = false;	/* as in accept() */
+	roe_qp_count_many(qp, ROE_STAT_RX_READ, i);
+	return i;
+}
+
+static unsigned int stream_messages(struct roe_qp *qp, struct roe_ctx *ctx,
+				    const struct roe_rx_row *row, u32 flags)
+{
+	u8 opcode = row->first->p.opcode;
+	struct roe_resp *resp = &qp->resp;
+	unsigned int i;
+
+	for (i = 0; i < row->n; i++) {
+		const struct roe_rx_pkt *rx = roe_rx_at(row, i);
+
+		if (rx->p.opcode != opcode || rx->p.psn != resp->psn || rx->ce ||
+		    !take_only(qp, ctx, rx, flags))
+			break;
+		if (rx->p.ackreq || resp->ack_due)
+			roe_answer_owe(resp, rx->p.psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
+		if (rx->p.ackreq)
+			roe_echo_message(qp, ctx);
+	}
+	if (!i)
+		return 0;
+	resp->done_psn = roe_psn_add(resp->psn, -1);
+	resp->done_known = true;
+	resp->msn = roe_psn_add(resp->msn, i);
+	if (flags & ROE_F_WRITE)
+		roe_qp_count_many(qp, ROE_STAT_RX_WRITE, i);
+	return i;
+}
+
+/**
+ * roe_responder_stream() - requests at once that are messages of one packet each
+ * @qp: RC, in RTS
+ * @ctx: what this run knows of memory; takes notifications
+ * @row: packets in the order in which they came, the first one a SEND or WRITE without
+ *	 invalidation or a READ; cut to those that were taken, all of that opcode
+ *
+ * The result is that of roe_responder_receive() for one after the other.
+ *
+ * Return: false: none was taken.
+ */
+bool roe_responder_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
+{
+	const struct roe_pkt *p = &row->first->p;
+	u32 flags = roe_opcode(p->opcode)->flags;
+	struct roe_resp *resp = &qp->resp;
+
+	if (resp->in_msg || resp->fatal || resp->nak_state || resp->early.nr ||
+	    resp->psn != p->psn || !allowed(qp, p, flags))
+		return false;
+	row->n = flags & ROE_F_READ ? stream_reads(qp, ctx, row) :
+				      stream_messages(qp, ctx, row, flags);
+	if (row->n && (!ctx->direct || ctx->fresh))
+		resp->direct = ctx->direct;
+	return row->n;
+}
+
+ROE_EXPORT_FOR_TEST(roe_responder_stream);
 
 /**
  * roe_responder_reset() - initial state, on the way to RTR and to RESET

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Bytes between scatter/gather lists and packets. Every access looks its key
- * up again: the list is a private copy, the MR behind it may go at any time.
+ * Bytes between scatter/gather lists and packets. Each run looks keys up again: the list is a
+ * private copy, the MR behind it may go at any time. What a run has found lasts to its end, if
+ * the MR is no revocable one.
  */
+#include "copy.h"
 #include "transport.h"
 
 /* What is still to come of a message, of which an access missed a page. */
@@ -39,6 +41,7 @@ static void remember(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_sw
 bool roe_sge_check(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
 		   int access)
 {
+	struct roe_run_memo *memo = access ? &ctx->brings : &ctx->sends;
 	const struct roe_sge *sge = wqe->sge;
 	unsigned int num = wqe->num_sge;
 
@@ -46,13 +49,10 @@ bool roe_sge_check(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe
 		struct roe_mr *mr;
 		bool ok;
 
-		if (!sge->len)
+		if (!sge->len || roe_mr_place(memo, sge->lkey, sge->addr, sge->len))
 			continue;
-		if (access)
-			mr = roe_mr_get_local(qp, qp->pd, sge->lkey, access, sge->addr, sge->len);
-		else
-			mr = roe_mr_get_local_again(qp, &ctx->sends, qp->pd, sge->lkey, 0,
-						    sge->addr, sge->len);
+		mr = roe_mr_get_local_again(qp, memo, qp->pd, sge->lkey, access, sge->addr,
+					    sge->len);
 		if (!mr)
 			return false;
 		ok = !access || roe_mr_present(mr, sge->addr, sge->len);
@@ -256,6 +256,43 @@ static bool may_stay(const struct roe_qp *qp, const struct roe_txb *txb)
 }
 
 /**
+ * roe_sge_load_place() - payload of the last packet of a burst, in one piece that lasts
+ * @txb: the burst; roe_txb_lends()
+ * @addr: of roe_mr_place(), or of inline bytes
+ */
+void roe_sge_load_place(struct roe_txb *txb, void *addr)
+{
+	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
+
+	pkt->rx.vec[0] = (struct kvec){ addr, pkt->p.len };
+	pkt->rx.nvec = 1;
+	if (txb->direct)
+		roe_txb_in_place(txb);
+}
+
+/* All of a message of one packet, from where the check of its keys has found it. */
+static bool load_place(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_swqe *wqe,
+		       struct roe_txb *txb)
+{
+	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
+	const struct roe_sge *sge = wqe->sge;
+	void *addr;
+
+	if (wqe->flags & IB_SEND_INLINE || wqe->num_sge != 1 || !wqe->length)
+		return false;
+	addr = roe_mr_place(&ctx->sends, sge->lkey, sge->addr, wqe->length);
+	if (!addr)
+		return false;
+	if (may_stay(qp, txb)) {
+		roe_sge_load_place(txb, addr);
+	} else {
+		copied(txb, pkt);
+		memcpy(roe_tx_payload(pkt), addr, wqe->length);
+	}
+	return true;
+}
+
+/**
  * roe_sge_load() - payload of the last packet of a burst, from a send WQE
  * @qp: owner
  * @ctx: what this run knows of the WQE at next
@@ -271,6 +308,8 @@ bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe 
 {
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
+	if (pkt->p.len == wqe->length && load_place(qp, ctx, wqe, txb))
+		return true;
 	if (may_stay(qp, txb) && find_pieces(qp, ctx, wqe, off, txb)) {
 		if (txb->direct)
 			roe_txb_in_place(txb);
@@ -345,6 +384,49 @@ static bool write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 
 	return true;
 }
 
+/**
+ * roe_sge_write_place() - copy a whole message to where its memory is
+ * @dst: of roe_mr_place() for @len bytes
+ * @vec: pieces of the payload
+ * @len: bytes; not more than the pieces hold
+ */
+void roe_sge_write_place(void *dst, const struct kvec *vec, u32 len)
+{
+	for (; len; vec++) {
+		u32 part = min_t(u32, len, vec->iov_len);
+
+		roe_copy(dst, vec->iov_base, part);
+		dst += part;
+		len -= part;
+	}
+}
+
+/*
+ * A message of one packet into a list of one element, as a rule, in memory that lasts. False:
+ * nothing was done, write_list() has the long way.
+ */
+static bool write_only(struct roe_qp *qp, struct roe_run_memo *memo, const struct ib_pd *pd,
+		       const struct roe_sge *sge, unsigned int num, const struct kvec *vec, u32 len)
+{
+	struct roe_mr *mr;
+	void *addr;
+
+	if (num != 1 || !len || len > sge->len)
+		return false;
+	addr = roe_mr_place(memo, sge->lkey, sge->addr, len);
+	if (addr) {
+		roe_sge_write_place(addr, vec, len);
+		return true;
+	}
+	mr = roe_mr_get_local_again(qp, memo, pd, sge->lkey, IB_ACCESS_LOCAL_WRITE, sge->addr, len);
+	if (!mr)
+		return false;
+	if (roe_mr_lasts(mr))
+		return write_pieces(mr, sge->addr, vec, 0, len);
+	roe_mr_put(mr);
+	return false;
+}
+
 /* Scatter @len bytes over a list whose keys must belong to @pd, for one engine. */
 static bool write_list(struct roe_qp *qp, struct roe_fault *fault, const struct ib_pd *pd,
 		       struct roe_sge_memo *memo, const struct roe_sge *sge,
@@ -395,6 +477,9 @@ static bool write_list(struct roe_qp *qp, struct roe_fault *fault, const struct 
 bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		   const struct kvec *vec, u32 len)
 {
+	if (len == wqe->length &&
+	    write_only(qp, &ctx->brings, qp->pd, wqe->sge, wqe->num_sge, vec, len))
+		return true;
 	return write_list(qp, &qp->req.fault, qp->pd, memo_of(&ctx->brought, qp->sq.cons),
 			  wqe->sge, wqe->num_sge, off, vec, len);
 }
@@ -436,21 +521,11 @@ ROE_EXPORT_FOR_TEST(roe_sge_receive);
  */
 bool roe_sge_receive_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct kvec *vec, u32 len)
 {
+	const struct ib_pd *pd = qp->srq ? qp->srq->ib.pd : qp->pd;
 	const struct roe_rwqe *rwqe = &qp->resp.rwqe;
-	const struct roe_sge *sge = rwqe->sge;
-	struct roe_mr *mr;
 
-	/* one element as a rule; what may be revoked, or is not there, goes the long way */
-	if (len && rwqe->num_sge == 1 && len <= sge->len) {
-		mr = roe_mr_get_local_again(qp, &ctx->receives, qp->srq ? qp->srq->ib.pd : qp->pd,
-					    sge->lkey, IB_ACCESS_LOCAL_WRITE, sge->addr, len);
-		if (!mr)
-			return false;
-		if (roe_mr_lasts(mr))
-			return write_pieces(mr, sge->addr, vec, 0, len);
-		roe_mr_put(mr);
-	}
-	return roe_sge_receive(qp, ctx, 0, vec, len);
+	return write_only(qp, &ctx->receives, pd, rwqe->sge, rwqe->num_sge, vec, len) ||
+	       roe_sge_receive(qp, ctx, 0, vec, len);
 }
 
 ROE_EXPORT_FOR_TEST(roe_sge_receive_only);

@@ -83,6 +83,7 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_not_ready(struct roe_qp *qp);
 void roe_requester_probed(struct roe_qp *qp);
 void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_progress_part(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_progress_by(struct roe_qp *qp, struct roe_ctx *ctx, unsigned int n);
 void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
 void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn);
@@ -94,6 +95,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn);
 /* completer.c: what the responses of the peer mean */
 void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *pkt);
+bool roe_completer_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
 bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
 void roe_completer_overdue(struct roe_qp *qp, struct roe_ctx *ctx);
 
@@ -113,12 +115,14 @@ struct roe_reorder roe_reorder_reset(struct roe_req *req, u32 psn);
 void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_rx_pkt *pkt);
 bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
+bool roe_responder_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
 void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
 
 /* query.c: those that are answered with more than an ACK */
 bool roe_query_allowed(const struct roe_qp *qp, const struct roe_pkt *p, u32 flags);
-u8 roe_query_execute(struct roe_qp *qp, const struct roe_rx_pkt *rx, u32 flags);
+u8 roe_query_execute(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx,
+		     u32 flags);
 
 /* answer.c: what is owed to the peer for them; more of it in answer.h */
 bool roe_answer_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
@@ -186,8 +190,10 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		  struct roe_txb *txb);
 void roe_sge_load_bytes(struct roe_txb *txb, const void *src);
+void roe_sge_load_place(struct roe_txb *txb, void *addr);
 bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, bool lent,
 		     u64 va, u32 left);
+void roe_sge_write_place(void *dst, const struct kvec *vec, u32 len);
 bool roe_sge_write_mr(struct roe_qp *qp, struct roe_mr *mr, u64 va, const struct kvec *vec,
 		      u32 len, u32 left);
 bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const struct kvec *vec,
