@@ -384,7 +384,9 @@ void roe_requester_probed(struct roe_qp *qp)
 static void widen(struct roe_qp *qp)
 {
 	struct roe_req *req = &qp->req;
-	u32 max = clamp_t(u32, ROE_WINDOW_BYTES / qp->mtu, ROE_WINDOW_PKTS, ROE_WINDOW_MAX);
+	/* by a path MTU, a power of two */
+	u32 max = clamp_t(u32, ROE_WINDOW_BYTES >> __ffs(qp->mtu), ROE_WINDOW_PKTS,
+			  ROE_WINDOW_MAX);
 	u32 flight = (req->max_psn - req->counted) & ROE_PSN_MASK;
 	u32 acked = (req->una - req->counted) & ROE_PSN_MASK;
 	u32 step = ROE_WINDOW_STEP, grown;
