@@ -616,7 +616,6 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 
 ROE_EXPORT_FOR_TEST(roe_requester_reset);
 
-/* No packet, done when their turn comes. */
 /*
  * A user may deregister an MR whose registration is still in the SQ (SMC-R does, when it has
  * waited for long): it is gone unless it is in the table, and what is there lasts for this run.
@@ -628,6 +627,7 @@ static int reg_mr(struct roe_qp *qp, const struct roe_swqe *wqe)
 	return roe_mr_fast_reg(qp->pd, wqe->reg_mr, wqe->rkey, wqe->reg_access);
 }
 
+/* No packet, done when their turn comes. */
 static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
 {
 	int err;
