@@ -666,8 +666,9 @@ static bool reread_open(const struct roe_qp *qp, const struct roe_swqe *wqe)
 /*
  * May the WQE at next begin? Reasons to wait: a fence behind READs and
  * ATOMICs, max_rd_atomic, the window, LOCAL_INV behind anything, PSNs running
- * out (is_small() has the same for small messages). And local operations without number behind one message: the ACK retires all of
- * them in one run, with softirqs off; that run is what goes on here.
+ * out. And local operations without number behind one message: the ACK retires all of
+ * them in one run, with softirqs off; that run is what goes on here. Small messages:
+ * streams() and is_small().
  */
 static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 {
