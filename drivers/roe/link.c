@@ -52,7 +52,7 @@ static bool guid_in_use(__be64 guid)
 
 /*
  * Programs tell devices apart by GUID, a peer's CM hosts as well. It is the EUI-64 of the
- * MAC, but lo has none, and an ipvlan, a macvlan in passthru mode or the port of a bond
+ * MAC, but lo and tun have none, and an ipvlan, a macvlan in passthru mode or the port of a bond
  * has that of another netdev: one that comes second gets a number between the halves and
  * the "u" bit of local scope, as netdevs with a dev_id do (addrconf_ifid_eui48()). The
  * interface index alone will not do, since namespaces count for themselves.
@@ -246,10 +246,17 @@ static bool has_rxe(struct net_device *ndev)
 	return ibdev;
 }
 
+/* Packets are UDP: what carries IP without a link layer, as tun and WireGuard do, will do. */
+static bool type_ok(const struct net_device *ndev)
+{
+	return ndev->type == ARPHRD_ETHER || ndev->type == ARPHRD_LOOPBACK ||
+	       ndev->type == ARPHRD_NONE;
+}
+
 /* Whether a device may be made on @ndev, with the reason in the log if not. */
 static int judge(struct net_device *ndev)
 {
-	if (ndev->type != ARPHRD_ETHER && ndev->type != ARPHRD_LOOPBACK) {
+	if (!type_ok(ndev)) {
 		pr_err("%s is not an Ethernet device\n", netdev_name(ndev));
 		return -EOPNOTSUPP;
 	}

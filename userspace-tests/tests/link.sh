@@ -274,6 +274,18 @@ if [ "$ROE_TYPE" = roe ]; then
 	ip link del rpass
 fi
 
+# point_to_point TUN - it says that it is PPP (ARPHRD_PPP)
+point_to_point()
+{
+	python3 - "$1" <<- 'EOF'
+		import fcntl, struct, sys
+		with open("/dev/net/tun", "r+b", buffering=0) as f:
+		    fcntl.ioctl(f, 0x400454ca, struct.pack("16sH22x", sys.argv[1].encode(), 0x1001))
+		    fcntl.ioctl(f, 0x400454cd, 512)	# TUNSETLINK
+	EOF
+	[ "$(cat "/sys/class/net/$1/type")" = 512 ]
+}
+
 # --- refusals ---
 link_del roe0 2>/dev/null
 refused "unknown netdev" "no such|nodev|not found|invalid|wrong" \
@@ -284,6 +296,7 @@ if [ "$ROE_TYPE" = roe ]; then
 	modprobe tun 2>/dev/null
 	ip tuntap add dev rtun mode tun
 	netdevs+=(rtun)
+	check "a netdev of another type" point_to_point rtun
 	refused_by_roe "a netdev that is not Ethernet" "rtun is not an Ethernet device" \
 		rdma link add roe0 type roe netdev rtun
 	netns_add rvlan

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # overlays - a device on what is no plain netdev: tunnels, encryption, parts of another
-# netdev, one that takes no pieces. Between
+# netdev, one that takes no pieces, one without a link layer. Between
 #
 #	here: roe0 - x0 10.1.0.1  ....  x1 10.1.0.2 - roe1 in netns peer
 #	           ya 10.9.0.1    ----  yb 10.9.0.2
@@ -57,6 +57,13 @@ no_pieces()
 		ip netns exec peer ethtool -K x1 gro on sg off tx off > /dev/null
 }
 
+# IP packets and nothing else
+tun()
+{
+	background "$TESTS/tun_wire" x0 x1 peer
+	wait_for 20 ip -n peer link show x1
+}
+
 # made COMMAND... - the command makes x0 and x1, then each gets an address and a device
 made()
 {
@@ -92,7 +99,7 @@ over()
 	ip -n peer link del x1 2>/dev/null
 }
 
-modprobe -qa vxlan geneve ip_gre macsec ipvlan macvtap
+modprobe -qa vxlan geneve ip_gre macsec ipvlan macvtap tun
 module_or_die
 topo_or_die topo
 over "VXLAN" tunnel vxlan id 5 dstport 4789
@@ -102,4 +109,5 @@ over "MACsec" macsec
 over "ipvlan" part ipvlan mode l2
 over "macvtap" part macvtap mode bridge
 over "no scatter-gather" no_pieces
+over "tun" tun
 tap_done
