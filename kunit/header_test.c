@@ -127,12 +127,12 @@ static void header_like(struct kunit *test)
 	memset(like, 0x77, sizeof(like));
 	roe_header_build(&first, buf[0]);
 	roe_header_build(&in, buf[1]);
-	roe_header_repeat(&in, buf[0], like);
+	roe_header_repeat(&in, hdrlen, buf[0], like);
 	KUNIT_EXPECT_EQ(test, memcmp(like, buf[1], sizeof(like)), 0);
 
 	memset(out, 0xff, sizeof(out));
 	roe_header_parse(buf[0], hdrlen + 64 + ROE_ICRC_LEN, &out[0]);
-	roe_header_parse_like(buf[1], &out[0], &out[1]);
+	roe_header_parse_like(buf[1], hdrlen, &out[0], &out[1]);
 	expect_same(test, &out[1], &want);
 }
 

@@ -185,7 +185,8 @@ static void seal_all(struct roe_frame_head *head, struct roe_tx_pkt *pkt, unsign
 	roe_icrc_begin(&run, bytes);
 	for (i = 0; i < n; i++) {
 		if (i && repeats(&pkt[i - 1]))
-			roe_header_repeat(&pkt[i].p, pkt[i - 1].buf, pkt[i].buf);
+			roe_header_repeat(&pkt[i].p, pkt[i].hdrlen, pkt[i - 1].buf,
+					  pkt[i].buf);
 		else
 			roe_header_build(&pkt[i].p, pkt[i].buf);
 		roe_frame_head_set(head, id + i, roe_tx_bytes(&pkt[i]));

@@ -81,8 +81,18 @@ static u8 *build_response(const struct roe_pkt *pkt, u32 flags, u8 *p)
 	return p;
 }
 
-static u8 *build_extended(const struct roe_pkt *pkt, u32 flags, u8 *p)
+/**
+ * roe_header_build_extended() - write the headers behind the BTH
+ * @pkt: as for roe_header_build()
+ * @buf: where the BTH is
+ *
+ * Return: bytes of all headers.
+ */
+unsigned int roe_header_build_extended(const struct roe_pkt *pkt, u8 *buf)
 {
+	u32 flags = roe_opcode(pkt->opcode)->flags;
+	u8 *p = buf + sizeof(struct roe_bth);
+
 	p = build_request(pkt, flags, p);
 	p = build_response(pkt, flags, p);
 	if (flags & ROE_F_IMM) {
@@ -97,8 +107,10 @@ static u8 *build_extended(const struct roe_pkt *pkt, u32 flags, u8 *p)
 		memset(p, 0, ROE_CNP_BODY_LEN);
 		p += ROE_CNP_BODY_LEN;
 	}
-	return p;
+	return p - buf;
 }
+
+ROE_EXPORT_FOR_TEST(roe_header_build_extended);
 
 /**
  * roe_header_build() - write BTH and extended headers
@@ -118,46 +130,23 @@ unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf)
 	/* most packets are in the middle of a message */
 	if (info->hdrlen == sizeof(struct roe_bth))
 		return sizeof(struct roe_bth);
-	return build_extended(pkt, info->flags, buf + sizeof(struct roe_bth)) - buf;
+	return roe_header_build_extended(pkt, buf);
 }
 
 ROE_EXPORT_FOR_TEST(roe_header_build);
 
-/**
- * roe_header_repeat() - roe_header_build() for one like the packet before it
- * @pkt: the same opcode, length, SE, P_Key and QPN
- * @prev: headers of the other one
- * @buf: as there
- */
-void roe_header_repeat(const struct roe_pkt *pkt, const u8 *prev, u8 *buf)
-{
-	const struct roe_opcode_info *info = roe_opcode(pkt->opcode);
-	struct roe_bth *bth = (struct roe_bth *)buf;
-
-	memcpy(bth, prev, offsetof(struct roe_bth, apsn));
-	bth->apsn = roe_header_apsn(pkt);
-	if (info->hdrlen != sizeof(*bth))
-		build_extended(pkt, info->flags, buf + sizeof(*bth));
-}
-
-ROE_EXPORT_FOR_TEST(roe_header_repeat);
-
-static void parse_apsn(const struct roe_bth *bth, struct roe_pkt *pkt)
-{
-	u32 apsn = be32_to_cpu(bth->apsn);
-
-	pkt->ackreq = apsn & ROE_BTH_ACKREQ;
-	pkt->psn = apsn & ROE_PSN_MASK;
-}
 
 /* Byte 4 and the reserved bits of byte 8 are ignored on receive (wire.md 1.6). */
 static void parse_bth(const struct roe_bth *bth, struct roe_pkt *pkt)
 {
+	u32 apsn = be32_to_cpu(bth->apsn);
+
 	pkt->opcode = bth->opcode;
 	pkt->se = bth->flags & ROE_BTH_SE;
 	pkt->pkey = be16_to_cpu(bth->pkey);
 	pkt->qpn = be32_to_cpu(bth->qpn) & ROE_QPN_MASK;
-	parse_apsn(bth, pkt);
+	pkt->ackreq = apsn & ROE_BTH_ACKREQ;
+	pkt->psn = apsn & ROE_PSN_MASK;
 }
 
 static const u8 *parse_request(const u8 *p, u32 flags, struct roe_pkt *pkt)
@@ -211,8 +200,16 @@ static const u8 *parse_response(const u8 *p, u32 flags, struct roe_pkt *pkt)
 	return p;
 }
 
-static void parse_extended(const u8 *p, u32 flags, struct roe_pkt *pkt)
+/**
+ * roe_header_parse_extended() - read the headers behind the BTH
+ * @buf: as for roe_header_parse(), with all of them
+ * @pkt: opcode in; takes what they say
+ */
+void roe_header_parse_extended(const u8 *buf, struct roe_pkt *pkt)
 {
+	u32 flags = roe_opcode(pkt->opcode)->flags;
+	const u8 *p = buf + sizeof(struct roe_bth);
+
 	p = parse_request(p, flags, pkt);
 	p = parse_response(p, flags, pkt);
 	if (flags & ROE_F_IMM)
@@ -220,6 +217,8 @@ static void parse_extended(const u8 *p, u32 flags, struct roe_pkt *pkt)
 	if (flags & ROE_F_IETH)
 		pkt->rkey = be32_to_cpu(((const struct roe_ieth *)p)->rkey);
 }
+
+ROE_EXPORT_FOR_TEST(roe_header_parse_extended);
 
 /* An unknown opcode is a BTH and payload: a responder answers it with a NAK. */
 static unsigned int header_len(u8 opcode)
@@ -257,27 +256,8 @@ int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt)
 	pkt->len = len - hdrlen - pad - ROE_ICRC_LEN;
 
 	if (hdrlen != sizeof(*bth))
-		parse_extended(buf + sizeof(*bth), roe_opcode(bth->opcode)->flags, pkt);
+		roe_header_parse_extended(buf, pkt);
 	return hdrlen;
 }
 
 ROE_EXPORT_FOR_TEST(roe_header_parse);
-
-/**
- * roe_header_parse_like() - roe_header_parse() for one like the packet before it
- * @buf: as there; up to AckReq and PSN the BTH is that of the other one, and as long is the packet
- * @prev: what the other one says
- * @pkt: as there
- */
-void roe_header_parse_like(const u8 *buf, const struct roe_pkt *prev, struct roe_pkt *pkt)
-{
-	const struct roe_bth *bth = (const struct roe_bth *)buf;
-	const struct roe_opcode_info *info = roe_opcode(bth->opcode);
-
-	*pkt = *prev;
-	parse_apsn(bth, pkt);
-	if (info->hdrlen > sizeof(*bth))
-		parse_extended(buf + sizeof(*bth), info->flags, pkt);
-}
-
-ROE_EXPORT_FOR_TEST(roe_header_parse_like);

@@ -394,11 +394,12 @@ static void remember_place(struct roe_run_memo *memo, u64 va)
 	memo->addr = ext->addr + (from - ext->off);
 }
 
-static void remember(struct roe_run_memo *memo, struct roe_mr *mr, u32 key, u64 va)
+/* Where it lies is worth knowing when there is a second message. */
+static void remember(struct roe_run_memo *memo, struct roe_mr *mr, u32 key)
 {
 	memo->mr = mr;
 	memo->key = key;
-	remember_place(memo, va);
+	memo->len = 0;
 }
 
 /**
@@ -426,7 +427,7 @@ struct roe_mr *roe_mr_get_local_again(struct roe_qp *qp, struct roe_run_memo *me
 	}
 	mr = roe_mr_get_local(qp, pd, lkey, access, va, len);
 	if (mr && roe_mr_lasts(mr))
-		remember(memo, mr, lkey, va);
+		remember(memo, mr, lkey);
 	return mr;
 }
 
@@ -454,7 +455,7 @@ struct roe_mr *roe_mr_get_remote_again(struct roe_qp *qp, struct roe_run_memo *m
 	mr = roe_mr_get_remote(qp, rkey, access, va, len);
 	/* of all memory there may be holes in the range */
 	if (mr && roe_mr_lasts(mr) && mr->type != ROE_MR_DMA)
-		remember(memo, mr, rkey, va);
+		remember(memo, mr, rkey);
 	return mr;
 }
 

@@ -89,7 +89,7 @@ enum roe_key_use {
 struct roe_run_memo {
 	struct roe_mr	*mr;	/* NULL: nothing */
 	u32		key;
-	u64		begin, len;	/* a part of its range ... */
+	u64		begin, len;	/* a part of its range; 0: not known yet ... */
 	void		*addr;		/* ... which lies here, all of it */
 };
 

@@ -178,23 +178,26 @@ static bool take_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *
 	return roe_responder_row(qp, ctx, row);
 }
 
+static bool stream_ok(const struct roe_qp *qp)
+{
+	return qp->type == IB_QPT_RC && qp->state == IB_QPS_RTS && !trace_roe_packet_in_enabled();
+}
+
 /*
  * The same with messages of one packet each, which are no row but for their opcode: how many can
  * be taken is known when they are.
  */
 static bool take_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
 {
-	if (qp->type != IB_QPT_RC || qp->state != IB_QPS_RTS || trace_roe_packet_in_enabled())
-		return false;
 	switch (row->first->p.opcode) {
 	case ROE_OP_SEND_ONLY:
 	case ROE_OP_SEND_ONLY_IMM:
 	case ROE_OP_WRITE_ONLY:
 	case ROE_OP_WRITE_ONLY_IMM:
 	case ROE_OP_READ_REQ:
-		return roe_responder_stream(qp, ctx, row);
+		return stream_ok(qp) && roe_responder_stream(qp, ctx, row);
 	case ROE_OP_READ_RESP_ONLY:
-		return roe_completer_stream(qp, ctx, row);
+		return stream_ok(qp) && roe_completer_stream(qp, ctx, row);
 	default:
 		return false;
 	}

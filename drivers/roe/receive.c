@@ -338,7 +338,7 @@ static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *b
 	}
 	flow->pkts++;
 	flow->bytes += segs->len;
-	roe_header_parse_like(segs->hdr, &last->p, &rx->p);
+	roe_header_parse_like(segs->hdr, flow->like_hdrlen, &last->p, &rx->p);
 	rx->l3 = last->l3;
 	rx->ce = last->ce;
 	return true;

@@ -1297,9 +1297,10 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 			qp->crowded = true;
 			return true;
 		}
-		if (emit_stream(qp, ctx, txb))
-			continue;
 		n = txb->n;
+		/* the first one of a burst has the memory looked up, and is often alone */
+		if (n && emit_stream(qp, ctx, txb))
+			continue;
 		if (!step(qp, ctx, txb))
 			return false;
 		if (txb->n == n)

@@ -186,9 +186,45 @@ static inline __be32 roe_header_apsn(const struct roe_pkt *pkt)
 
 /* header.c: pure functions between struct roe_pkt and the bytes on the wire. */
 unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf);
-void roe_header_repeat(const struct roe_pkt *pkt, const u8 *prev, u8 *buf);
+unsigned int roe_header_build_extended(const struct roe_pkt *pkt, u8 *buf);
 int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt);
-void roe_header_parse_like(const u8 *buf, const struct roe_pkt *prev, struct roe_pkt *pkt);
+void roe_header_parse_extended(const u8 *buf, struct roe_pkt *pkt);
+
+/**
+ * roe_header_repeat() - roe_header_build() for one like the packet before it
+ * @pkt: the same opcode, length, SE, P_Key and QPN
+ * @hdrlen: of its opcode
+ * @prev: headers of the other one
+ * @buf: as there
+ */
+static inline void roe_header_repeat(const struct roe_pkt *pkt, u32 hdrlen, const u8 *prev, u8 *buf)
+{
+	struct roe_bth *bth = (struct roe_bth *)buf;
+
+	memcpy(bth, prev, offsetof(struct roe_bth, apsn));
+	bth->apsn = roe_header_apsn(pkt);
+	if (hdrlen != sizeof(*bth))
+		roe_header_build_extended(pkt, buf);
+}
+
+/**
+ * roe_header_parse_like() - roe_header_parse() for one like the packet before it
+ * @buf: as there; up to AckReq and PSN the BTH is that of the other one, and as long is the packet
+ * @hdrlen: of its opcode, as roe_header_parse() has found
+ * @prev: what the other one says
+ * @pkt: as there
+ */
+static inline void roe_header_parse_like(const u8 *buf, u32 hdrlen, const struct roe_pkt *prev,
+					 struct roe_pkt *pkt)
+{
+	u32 apsn = be32_to_cpu(((const struct roe_bth *)buf)->apsn);
+
+	*pkt = *prev;
+	pkt->ackreq = apsn & ROE_BTH_ACKREQ;
+	pkt->psn = apsn & ROE_PSN_MASK;
+	if (hdrlen != sizeof(struct roe_bth))
+		roe_header_parse_extended(buf, pkt);
+}
 
 /* Bytes that fill the payload up to a multiple of 4. */
 static inline u8 roe_pkt_pad(u32 len)
