@@ -229,7 +229,8 @@ reads_through_queue()
 }
 
 # The peer reads 128 MiB over a way that changes the order of all packets: it learns to wait
-# for the late ones. One that does not asks for each READ a hundred times.
+# for the late ones: 40 to 530 are asked for again, on a busy host 1085 were once. One that does
+# not learn asks for each READ a hundred times.
 reads_overtake()
 {
 	local p=$((port + 51)) asked rc
@@ -241,7 +242,7 @@ reads_overtake()
 	asked=$(($(counter roe0 duplicate_request) - asked))
 	tc qdisc del dev va root
 	echo "# of 2048 READs $asked were asked for again"
-	[ $rc = 0 ] && [ $asked -lt 1024 ]
+	[ $rc = 0 ] && [ $asked -lt 8192 ]
 }
 
 # roe2 here, roe3 at the peer, and between them a router that sends the peer 10 MB a second
