@@ -135,7 +135,6 @@ unsigned int roe_header_build(const struct roe_pkt *pkt, u8 *buf)
 
 ROE_EXPORT_FOR_TEST(roe_header_build);
 
-
 /* Byte 4 and the reserved bits of byte 8 are ignored on receive (wire.md 1.6). */
 static void parse_bth(const struct roe_bth *bth, struct roe_pkt *pkt)
 {
