@@ -171,33 +171,50 @@ settled()
 }
 
 # An ipvlan asks the netdev below it for its speed, which is freed before it if somebody has
-# the device on it open: not on behalf of who reads the rate of the port meanwhile.
-below_gone()
+# the device on it open: not on behalf of who reads the rate of the port meanwhile. Returns 2 if
+# there was no meanwhile to be seen.
+below_goes()
 {
 	local trace=/sys/kernel/tracing del n=0
 
 	modprobe -a dummy ipvlan
 	ip link add dm type dummy && netdevs+=(dm) && ip link set dm up &&
-		ip link add link dm name ivl type ipvlan || return
+		ip link add link dm name ivl type ipvlan || return 1
 	no_dad ivl
 	ip addr add 10.8.0.1/24 dev ivl && ip link set ivl up && link_add roe0 ivl &&
-		wait_gid roe0 10.8.0.1 && start_hold roe0 many || return
+		wait_gid roe0 10.8.0.1 && start_hold roe0 many || return 1
+	held=$bg
 	for _ in 1 2 3; do
 		background bash -c \
 			'while read -r x < /sys/class/infiniband/roe0/ports/1/rate; do :; done' 2>/dev/null
 	done
-	mountpoint -q $trace || mount -t tracefs tracefs $trace || return
-	echo "p:asked ipvlan_ethtool_get_link_ksettings" > $trace/kprobe_events || return
+	mountpoint -q $trace || mount -t tracefs tracefs $trace || return 1
+	echo "p:asked ipvlan_ethtool_get_link_ksettings" > $trace/kprobe_events || return 1
 	ip link del dm &
 	del=$!
 	wait_for 20 [ ! -e /sys/class/net/dm ]
 	echo 1 > $trace/events/kprobes/asked/enable
-	[ -e /sys/class/infiniband/roe0/ports/1/rate ] || { echo "the port went first"; n=1; }
+	[ -e /sys/class/infiniband/roe0/ports/1/rate ] || { echo "the port went first"; n=2; }
 	wait_for 20 no_device roe0 && wait $del || n=1
 	echo 0 > $trace/events/kprobes/asked/enable
 	! grep asked: $trace/trace || n=1
 	echo > $trace/kprobe_events
 	return $n
+}
+
+# This process may be late.
+below_gone()
+{
+	local held rc
+
+	for _ in 1 2 3 4 5; do
+		below_goes
+		rc=$?
+		[ $rc = 2 ] || return $rc
+		kill "$held"
+		wait "$held"
+	done
+	return 1
 }
 
 no_device()
