@@ -153,6 +153,28 @@ static void measure_again(struct roe_resp *resp, u64 now, u32 psn)
 	resp->gap_told = 0;
 }
 
+/*
+ * The peer sends again, has come to @psn, and goes on to what the ACK is about: that ACK waits. For
+ * a while behind each step, so that its end, which may be lost again, is not waited for; a copy
+ * of what came before is no step, or a peer that sends the same again and again would hear nothing.
+ */
+static void wait_for_rest(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
+{
+	struct roe_resp *resp = &qp->resp;
+	/* who only receives has no requests to measure */
+	u64 rtt = qp->req.rtt_min ?: resp->again_min;
+
+	resp->echo.until = 0;
+	if (resp->ack_after && roe_psn_diff(psn, resp->again_psn) <= 0)
+		return;
+	rtt = rtt ? clamp_t(u64, AGAIN_RTTS * rtt, AGAIN_MIN_NS, AGAIN_NS) : AGAIN_NS;
+	/* a part of the peer's own clock, which is as a rule that of ours */
+	if (qp->timeout_ns)
+		rtt = min(rtt, qp->timeout_ns / 8);
+	resp->ack_after = ctx->now + rtt;
+	resp->again_psn = psn;
+}
+
 /**
  * roe_answer_put_off() - is the peer only about to send again what the ACK owed is about?
  * @qp: an RC QP that has told of a gap, which is closed
@@ -170,7 +192,6 @@ static void measure_again(struct roe_resp *resp, u64 now, u32 psn)
 bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 {
 	struct roe_resp *resp = &qp->resp;
-	/* who only receives has no requests to measure */
 	u64 rtt = qp->req.rtt_min ?: resp->again_min;
 
 	if (!resp->ack_due || roe_psn_diff(psn, resp->ack_psn) >= 0 || ends_probe(resp, psn))
@@ -178,14 +199,7 @@ bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 	/* it was late, and is no answer to the NAK: the peer learns from the ACK how late */
 	if (ctx->now - resp->gap_told < rtt / LATE_PART)
 		return false;
-	resp->echo.until = 0;
-	if (resp->ack_after)
-		return true;
-	rtt = rtt ? clamp_t(u64, AGAIN_RTTS * rtt, AGAIN_MIN_NS, AGAIN_NS) : AGAIN_NS;
-	/* a part of the peer's own clock, which is as a rule that of ours */
-	if (qp->timeout_ns)
-		rtt = min(rtt, qp->timeout_ns / 8);
-	resp->ack_after = ctx->now + rtt;
+	wait_for_rest(qp, ctx, psn);
 	return true;
 }
 
@@ -324,7 +338,12 @@ static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
 	answer(&qp->resp, rs, rs->first_psn);
 }
 
-/* SEND and WRITE. The ACK waits for an answer, and the peer's clock is shorter than ours. */
+/*
+ * SEND and WRITE. If the ACK waited for an answer, the peer's clock is shorter than ours. All that
+ * was done is acknowledged, but not before the peer has come to its end: on the way there it asks
+ * for READs and ATOMICs again, whose answers come first (wire.md 4.5), and see
+ * roe_answer_put_off() for rdma_rxe.
+ */
 static void duplicate_message(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 {
 	struct roe_resp *resp = &qp->resp;
@@ -336,6 +355,9 @@ static void duplicate_message(struct roe_qp *qp, const struct roe_ctx *ctx, u32 
 	else if (resp->ack_due && !resp->ack_after)
 		return;
 	roe_answer_owe_again(resp);
+	if (resp->ack_due && roe_psn_diff(psn, resp->ack_psn) < 0 && !ctx->direct &&
+	    !ends_probe(resp, psn))
+		wait_for_rest(qp, ctx, psn);
 }
 
 /**

@@ -20,7 +20,8 @@
 #include "mcast.h"
 #include "mr.h"
 
-#define ROE_VENDOR_ID		0xffffff	/* no OUI of its own: software */
+/* Of no vendor: "roe", locally administered. By 0xffffff SPDK knows rdma_rxe and its bugs. */
+#define ROE_VENDOR_ID		0x726f65
 #define ROE_HW_VERSION		1
 #define ROE_VERSION_MAJOR	0
 #define ROE_VERSION_MINOR	1

@@ -49,6 +49,7 @@ static struct roe_early *copy(const struct roe_rx_pkt *rx)
 	early->bytes = bytes;
 	early->rx.p = rx->p;
 	early->rx.l3 = NULL;
+	early->rx.ce = false;
 	early->rx.nvec = !!rx->p.len;
 	early->rx.vec[0] = (struct kvec){ early->data, rx->p.len };
 	for (i = 0; i < rx->nvec; i++) {

@@ -17,6 +17,7 @@
 #include <linux/rculist.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
+#include <linux/net.h>
 #include <net/addrconf.h>
 #include "device.h"
 #include "mcast.h"
@@ -40,9 +41,13 @@ struct group {
 	struct rcu_head		rcu;
 };
 
+/* With a secret: who attaches chooses the groups, and whoever sends has one list searched. */
 static u32 hash(const struct in6_addr *gid)
 {
-	return jhash2((__force const u32 *)gid->s6_addr32, 4, 0);
+	static u32 secret __read_mostly;
+
+	net_get_random_once(&secret, sizeof(secret));
+	return jhash2((__force const u32 *)gid->s6_addr32, 4, secret);
 }
 
 /* RTNL or RCU. */

@@ -19,7 +19,7 @@ struct roe_qp;
 struct roe_rx_pkt;
 
 struct roe_mcast {
-	DECLARE_HASHTABLE(groups, 6);	/* RCU */
+	DECLARE_HASHTABLE(groups, 10);	/* RCU */
 	unsigned int		nr;
 };
 

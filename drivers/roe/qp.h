@@ -324,6 +324,7 @@ struct roe_resp {
 		u8	ack_syndrome;
 		u32	ack_psn;	/* ... of this PSN */
 		u64	ack_after;	/* ns: ... and not before this; 0: at once */
+		u32	again_psn;	/* if ack_after: so far the peer has sent again */
 		bool	fatal;		/* refused for good: ERR once the NAK has left */
 		bool	stalled;	/* the next response waits: for a page, memory, its time */
 		u32	rsrc_head;	/* next slot to fill; the oldest of the ring */

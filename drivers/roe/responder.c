@@ -137,9 +137,17 @@ static struct roe_mr *write_target(struct roe_qp *qp, struct roe_ctx *ctx)
 	return mr;
 }
 
+static struct verdict refuse_write(u32 flags)
+{
+	if (flags & ROE_F_RWQE)
+		return REFUSE(REM_ACCESS, LOC_ACCESS_ERR);
+	return REFUSE(REM_ACCESS, SUCCESS);
+}
+
 /*
- * Of one with immediate that is refused the receive WQE is flushed, whichever packet it is
- * for: nothing is wrong with it, nor was it used. So there is an event, as with hardware.
+ * Where memory may not be written that is the status of the receive WQE, if this packet takes one
+ * (WRITE with immediate): LOC_ACCESS_ERR is there for nothing else. What is wrong with the request
+ * is told by an event, and the receive WQE flushed.
  */
 static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 			       const struct roe_rx_pkt *rx, u32 flags)
@@ -170,12 +178,12 @@ static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 	} else if (resp->dmalen) {
 		mr = write_target(qp, ctx);
 		if (!mr)
-			return REFUSE(REM_ACCESS, SUCCESS);
+			return refuse_write(flags);
 		ok = roe_sge_write_mr(qp, mr, resp->va + resp->done, rx->vec, rx->p.len,
 				      resp->dmalen - resp->done);
 		roe_mr_put(mr);
 		if (!ok)
-			return REFUSE(REM_ACCESS, SUCCESS);
+			return refuse_write(flags);
 	}
 	resp->done = end;
 	return ACCEPT;
