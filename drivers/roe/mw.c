@@ -54,12 +54,16 @@ static struct roe_mr *take_parent(const struct roe_qp *qp, const struct roe_swqe
 }
 
 /*
- * What a bind may ask of a window, whatever the MR. Local write is asked for by
- * habit, as for an MR, and means nothing: a window has no lkey.
+ * What a bind may ask of a window, whatever the MR. Who binds with the flags of the MR asks for
+ * more than a window has, which is no harm: it has no lkey, and its pages are the MR's.
  */
+#define IDLE_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_MW_BIND | IB_ACCESS_ON_DEMAND |	\
+			 IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL)
+#define FLUSH_ACCESS	(IB_ACCESS_FLUSH_GLOBAL | IB_ACCESS_FLUSH_PERSISTENT)
+
 static bool acceptable(const struct roe_mr *view, const struct roe_swqe *wqe)
 {
-	int may = ROE_MR_REMOTE_ACCESS | IB_ACCESS_LOCAL_WRITE;
+	int may = ROE_MR_REMOTE_ACCESS | IDLE_ACCESS | FLUSH_ACCESS;
 
 	if (view->key != wqe->bind_rkey || !roe_mr_same_index(view, wqe->rkey))
 		return false;
@@ -75,7 +79,7 @@ static bool acceptable(const struct roe_mr *view, const struct roe_swqe *wqe)
 static void set_view(struct roe_mr *view, const struct roe_qp *qp,
 		     const struct roe_swqe *wqe, const struct roe_mr *parent)
 {
-	view->access = wqe->bind_access & ROE_MR_REMOTE_ACCESS;
+	view->access = wqe->bind_access & (ROE_MR_REMOTE_ACCESS | (parent->access & FLUSH_ACCESS));
 	view->iova = wqe->bind_access & IB_ZERO_BASED ? 0 : wqe->raddr;
 	view->length = wqe->bind_len;
 	view->base = parent->base + (wqe->raddr - parent->iova);

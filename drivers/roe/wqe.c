@@ -69,8 +69,9 @@ static void set_length(struct roe_swqe *wqe)
 	for (i = 0; i < wqe->num_sge; i++)
 		sum += wqe->sge[i].len;
 	if (is_atomic(wqe->opcode)) {
-		if (sum < sizeof(u64) || wqe->raddr % sizeof(u64))
-			wqe->status = IB_WC_LOC_QP_OP_ERR;
+		/* where it is aligned the responder judges (wire.md 4.3) */
+		if (sum < sizeof(u64))
+			wqe->status = IB_WC_LOC_LEN_ERR;
 		sum = sizeof(u64);
 	}
 	if (sum > ROE_MSG_MAX) {

@@ -347,7 +347,6 @@ static void test_bad_binds(void)
 		{ "start before the region", bbuf.mr, -1ul, LEN, REMOTE },
 		{ "end behind the region", bbuf.mr, BUF_LEN - LEN + 1, LEN, REMOTE },
 		{ "length wraps", bbuf.mr, OFF, -8ul, REMOTE },
-		{ "bind of a bind", bbuf.mr, OFF, LEN, REMOTE | mb },
 	};
 	const struct bad bad2[] = {
 		{ "length 0", bbuf.mr, OFF, 0, REMOTE },
