@@ -71,7 +71,7 @@ kunit:
 
 test-vm:
 	@$(LIB); need_kernel $(KERNEL); \
-		scripts/vm -k $(KERNEL) -t $$ROE_JOB_SECONDS -o $$ROE_CACHE/results/test-vm -- \
+		scripts/vm -k $(KERNEL) -t $$ROE_JOB_SECONDS -o $$ROE_CACHE/results/test-vm-$(KERNEL) -- \
 			run-tests $(or $(TEST),$$(tests_of test $(KERNEL)))
 
 wire:
@@ -90,7 +90,9 @@ lint:
 	@scripts/lint $(PART)
 
 clean:
-	@if [ -e $(KDIR)/Makefile ] && [ -z "$(word 2,$(CURDIR))" ]; then $(MAKE) -s -C $(KDIR) M=$(CURDIR) clean; fi
+	@if [ -n "$(word 2,$(CURDIR))" ]; then :; \
+	elif [ -e $(KDIR)/Makefile ]; then $(MAKE) -s -C $(KDIR) M=$(CURDIR) clean; \
+	else echo "roe: no kernel headers in $(KDIR), whose makefiles know what they made: say KDIR=..." >&2; fi
 	@if [ -e userspace-tests/Makefile ]; then $(MAKE) -s -C userspace-tests clean; fi
 
 clean-all: clean

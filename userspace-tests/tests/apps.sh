@@ -121,7 +121,7 @@ ucx_group()
 	ucx "UCX ud, sleeping" roe0 roe1 ud,self -E sleep
 	sed -i 's/-n [0-9]*/-n 100/' "$TMP/batch"
 	sed -i '/tag_lat/!d' "$TMP/batch"
-	check "UCX, nothing chosen" pair 60 13337 "ucx_perftest $alone -f -v -b $TMP/batch" \
+	check "UCX, nothing chosen: shared memory, whatever devices there are" pair 60 13337 "ucx_perftest $alone -f -v -b $TMP/batch" \
 		"ucx_perftest $alone -f -v -b $TMP/batch 127.0.0.1"
 
 	cat > "$TMP/batch" <<- B
@@ -175,7 +175,7 @@ mpi()
 mpi_group()
 {
 	local ucx="--mca pml ucx -x UCX_NET_DEVICES=roe0:1"
-	check "Open MPI, nothing chosen, 2 ranks" mpi 2
+	check "Open MPI, nothing chosen, 2 ranks: the same" mpi 2
 	# shellcheck disable=SC2086
 	{
 	check "Open MPI over UCX rc, 2 ranks" mpi 2 $ucx -x UCX_TLS=rc,self

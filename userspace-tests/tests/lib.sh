@@ -552,10 +552,11 @@ cleanup()
 	for x in "${spaces[@]}"; do
 		ip netns del "$x" 2>/dev/null
 	done
-	if grep -q '^roe ' /proc/modules; then rmmod roe; fi
-	if grep -q '^rdma_rxe ' /proc/modules; then rmmod rdma_rxe; fi
 	rm -rf "$TMP"
+	if grep -q '^rdma_rxe ' /proc/modules; then rmmod rdma_rxe; fi
+	# the next test would run on this one, with its parameters
+	if grep -q '^roe ' /proc/modules; then rmmod roe; fi
 }
 
-trap 'rc=$?; cleanup; exit $rc' EXIT
+trap 'rc=$?; cleanup || rc=3; exit $rc' EXIT
 trap 'exit 2' INT TERM
