@@ -477,7 +477,7 @@ static bool write_list(struct roe_qp *qp, struct roe_fault *fault, const struct 
 bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		   const struct kvec *vec, u32 len)
 {
-	if (len == wqe->length &&
+	if (!off && len == wqe->length &&
 	    write_only(qp, &ctx->brings, qp->pd, wqe->sge, wqe->num_sge, vec, len))
 		return true;
 	return write_list(qp, &qp->req.fault, qp->pd, memo_of(&ctx->brought, qp->sq.cons),
