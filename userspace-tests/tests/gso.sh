@@ -266,8 +266,8 @@ cut_up()
 	[ $rc = 0 ] && [ "$wrong" = 0 ] && wait_for 20 not_running "$list"
 }
 
-# A NIC whose GRO holds packets for 20 ms. Messages that are answered do not wait so long, 100 of
-# them take far less than 2 s; on a busy host one time out of some.
+# A NIC whose GRO holds packets for 20 ms. Messages that are answered do not wait so long: 100 of
+# them take less than 2 s, far less if the host is not busy; one time out of some.
 held()
 {
 	local took i
@@ -277,7 +277,7 @@ held()
 			"$in_ra ibv_rc_pingpong -d roe0 -g $a4 -p $port -n 100 10.0.0.2" || return
 		took=$(sed -n 's/^100 iters in \([0-9.]*\) seconds.*/\1/p' "$TMP/client.out")
 		echo "# 100 round trips: $took s"
-		[ "${took%.*}" != 0 ] || return 0
+		[ "${took/./}" -ge 190 ] || return 0
 	done
 	return 1
 }

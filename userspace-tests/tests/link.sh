@@ -207,7 +207,7 @@ below_gone()
 {
 	local held rc
 
-	for _ in 1 2 3 4 5; do
+	for _ in {1..20}; do
 		below_goes
 		rc=$?
 		[ $rc = 2 ] || return $rc
