@@ -4,6 +4,11 @@
  * the CPU has no fast short strings (before Ice Lake, Zen 3). What was just proven
  * is in the cache, so wide registers are faster from some length on, although an
  * FPU section has to be opened; the length is found when the module is loaded.
+ *
+ * Many programs (NCCL, MPI, key-value stores) look at the end of what a peer WRITEs to see that
+ * it is there, and rely on hardware, which writes upwards. memcpy() may begin with the end; so
+ * the last bytes of each piece are written behind all others and upwards: the end of a message,
+ * and the whole of a small one.
  */
 #include <linux/cache.h>
 #include <linux/init.h>
@@ -11,8 +16,55 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
+#include <asm/barrier.h>
+#include "compat.h"
 #include "copy.h"
 #include "icrc_impl.h"
+
+/* Bytes that are written upwards: a record that is looked at as a whole fits. */
+#define ORDERED	128
+
+static __always_inline void put_next(u8 *dst, u64 word)
+{
+	/* behind what came before; on x86 that is the order of the instructions */
+	smp_wmb();
+	put_unaligned(word, (u64 *)dst);
+}
+
+static void copy_up(u8 *dst, const u8 *src, size_t len)
+{
+	for (; len >= 32; src += 32, dst += 32, len -= 32) {
+		u64 a = get_unaligned((const u64 *)src);
+		u64 b = get_unaligned((const u64 *)(src + 8));
+		u64 c = get_unaligned((const u64 *)(src + 16));
+		u64 d = get_unaligned((const u64 *)(src + 24));
+
+		put_next(dst, a);
+		put_next(dst + 8, b);
+		put_next(dst + 16, c);
+		put_next(dst + 24, d);
+	}
+	for (; len >= 8; src += 8, dst += 8, len -= 8)
+		put_next(dst, get_unaligned((const u64 *)src));
+	for (; len; len--) {
+		/* as put_next() */
+		smp_wmb();
+		WRITE_ONCE(*dst++, *src++);
+	}
+}
+
+static void copy_plain(u8 *dst, const u8 *src, size_t len)
+{
+	if (len > ORDERED) {
+		size_t body = len - ORDERED;
+
+		memcpy(dst, src, body);
+		src += body;
+		dst += body;
+		len = ORDERED;
+	}
+	copy_up(dst, src, len);
+}
 
 #if defined(CONFIG_X86_64) && !defined(CONFIG_UML)
 #include <asm/cpufeature.h>
@@ -43,11 +95,11 @@ static void copy_wide(u8 *dst, const u8 *src, size_t len)
 			     "vmovdqu	%%ymm3, 96(%1)\n\t"
 			     : : "r" (src), "r" (dst) : "memory");
 	asm volatile("vzeroupper" : : : "memory");
-	memcpy(dst, src, len);
+	copy_up(dst, src, len);
 }
 
 /**
- * roe_copy() - memcpy() of payload
+ * roe_copy() - payload into the memory of who gets it, its end upwards
  * @dst: must not overlap @src
  * @src: bytes
  * @len: how many, also none
@@ -57,7 +109,7 @@ static void copy_wide(u8 *dst, const u8 *src, size_t len)
 void roe_copy(void *dst, const void *src, size_t len)
 {
 	if (len < wide_len || !roe_icrc_fpu_begin()) {
-		memcpy(dst, src, len);
+		copy_plain(dst, src, len);
 		return;
 	}
 	copy_wide(dst, src, len);
@@ -162,7 +214,7 @@ void __init roe_copy_init(void)
 #else
 void roe_copy(void *dst, const void *src, size_t len)
 {
-	memcpy(dst, src, len);
+	copy_plain(dst, src, len);
 }
 
 bool roe_copy_begin(size_t bytes)
@@ -172,7 +224,7 @@ bool roe_copy_begin(size_t bytes)
 
 void roe_copy_piece(bool wide, void *dst, const void *src, size_t len)
 {
-	memcpy(dst, src, len);
+	copy_plain(dst, src, len);
 }
 
 void roe_copy_end(bool wide)

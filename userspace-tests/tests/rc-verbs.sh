@@ -12,7 +12,7 @@
 
 module_or_die
 topo_or_die topo_veth
-progs=${*:-dev_attrs qp_states rc_ops rc_errors rc_queues last_ack rc_big ring_fuzz}
+progs=${*:-dev_attrs qp_states rc_ops rc_errors rc_queues rc_polled last_ack rc_big ring_fuzz}
 for p in $progs; do
 	case $p in
 	ring_fuzz)
@@ -33,7 +33,7 @@ for p in $progs; do
 		run_tap "$p, one device" 120 "$p" -d roe0 ;;
 	esac
 done
-for p in rc_ops rc_errors last_ack; do
+for p in rc_ops rc_errors rc_polled last_ack; do
 	case " $progs " in
 	*" $p "*)
 		run_tap "$p, two devices" 120 "$p" -d roe0 -D roe1 ;;
