@@ -1196,6 +1196,72 @@ static void reads_without_depth(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
 }
 
+/* A READ longer than half a window is asked for before the one ahead of it is through. */
+static void reads_overlap(struct kunit *test)
+{
+	const u32 npsn = 40, window = 32;
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkt;
+	bool both = false;
+	u32 left;
+
+	sim->slot = npsn * SIM_MTU;
+	req->cwnd = window;
+	sim_post(sim, 0, IB_WR_RDMA_READ, npsn * SIM_MTU, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_READ, npsn * SIM_MTU, SIG);
+	while (sim_emit(sim, 0))
+		;
+	KUNIT_EXPECT_EQ(test, req->rd_out, 1);
+	while (!both && req->rd_out) {
+		while (sim_emit(sim, 1))
+			;
+		pkt = sim_take(sim);
+		KUNIT_ASSERT_NOT_NULL(test, pkt);
+		sim_receive(sim, pkt->to, &pkt->rx);
+		sim_put(sim, pkt);
+		left = (req->psn - req->una) & ROE_PSN_MASK;
+		sim_emit(sim, 0);
+		both = req->rd_out == 2;
+		KUNIT_EXPECT_EQ(test, both, left && left <= req->cwnd / 2);
+	}
+	KUNIT_EXPECT_TRUE(test, both);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
+/* A peer that is given seconds is not waited for four times as long. */
+static void error_lost_for_long(struct kunit *test)
+{
+	static const struct {
+		u8 timeout;
+		u64 wait;
+	} rows[] = {
+		{ 14, 4 * (4096ull << 14) },
+		{ 16, ROE_ACK_LATE_NS },
+		{ 17, ROE_ACK_LATE_NS },
+		{ 18, 4096ull << 18 },
+		{ 20, 4096ull << 20 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim *sim = fresh(test);
+		struct roe_qp *qp = sim->side[0].qp;
+		u64 start = sim->now;
+
+		sim->loss = 100;
+		qp->timeout_ns = roe_timer_ack_ns(rows[i].timeout);
+		qp->attr.retry_cnt = 1;
+		qp->req.retry_cnt = 1;
+		sim_post(sim, 0, IB_WR_SEND, 100, 0);
+		KUNIT_ASSERT_TRUE(test, sim_run(sim));
+		KUNIT_EXPECT_EQ_MSG(test, sim->now - start, 2 * rows[i].wait, "code %u",
+				    rows[i].timeout);
+		EXPECT_STATUS(test, &sim->side[0].scq, IB_WC_RETRY_EXC_ERR);
+	}
+}
+
 /* What one bad request gives on both sides. */
 static void error_remote(struct kunit *test)
 {
@@ -3549,7 +3615,9 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_dup_no_end),
 	KUNIT_CASE(error_dup_before_read),
 	KUNIT_CASE(error_lost),
+	KUNIT_CASE(error_lost_for_long),
 	KUNIT_CASE(reads_without_depth),
+	KUNIT_CASE(reads_overlap),
 	KUNIT_CASE(error_remote),
 	KUNIT_CASE(error_ignored),
 	KUNIT_CASE(error_bad_response),

@@ -644,11 +644,14 @@ static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
 /*
  * The responses of READs in flight are bounded like request packets are: they
  * stand in queues on the way back, and one loss has them all sent again. One READ
- * may always go.
+ * may always go; and one that is longer than half a window behind another, before the way
+ * back is empty: it would be so for a round trip after each of them.
  */
 static bool read_window_open(const struct roe_req *req, u32 npsn)
 {
-	return !req->rd_out || ((req->psn - req->una) & ROE_PSN_MASK) + npsn <= req->cwnd;
+	u32 out = (req->psn - req->una) & ROE_PSN_MASK;
+
+	return !req->rd_out || out + npsn <= req->cwnd || out <= req->cwnd / 2;
 }
 
 /*

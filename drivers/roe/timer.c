@@ -77,6 +77,16 @@ static u64 rto(const struct roe_qp *qp)
 	return min_t(u64, ns << min(req->backoff, 12u), ROE_RTO_MAX_NS);
 }
 
+/*
+ * What a time-out of T takes. Late, for the early deadline has tried again long before, and a
+ * host that stalls for a moment must not use up the retries; but who gives a peer seconds
+ * waits no longer for a dead one than with hardware.
+ */
+static u64 ack_wait(u64 timeout_ns)
+{
+	return max(timeout_ns, min_t(u64, ROE_ACK_TOLERANCE * timeout_ns, ROE_ACK_LATE_NS));
+}
+
 static bool outstanding(const struct roe_qp *qp)
 {
 	return roe_psn_diff(qp->req.max_psn, qp->req.una) > 0;
@@ -94,11 +104,7 @@ void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx)
 	/* nothing is sent meanwhile, so no time-out may count */
 	if (req->rnr_wait)
 		return;
-	/*
-	 * As late as allowed: the early deadline has tried again long before, and
-	 * a host that stalls for a moment must not use up the retries.
-	 */
-	req->ack_deadline = qp->timeout_ns ? ctx->now + ROE_ACK_TOLERANCE * qp->timeout_ns : 0;
+	req->ack_deadline = qp->timeout_ns ? ctx->now + ack_wait(qp->timeout_ns) : 0;
 	req->early_deadline = ctx->now + rto(qp);
 }
 
