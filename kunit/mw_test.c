@@ -168,8 +168,8 @@ static const struct bind_case bind_cases[] = {
 	CASE("good", true, true, .lkey = 0),
 	CASE("any key byte", true, true, .rkey = 0xa5),
 	CASE("the same key", true, true, .rkey = 1),
-	CASE("other index", false, false, .rkey = 0x100),
-	CASE("other index, top bit", false, false, .rkey = 0x80000000),
+	CASE("index and byte of another", true, true, .rkey = 0x80000102),
+	CASE("index of another", true, true, .rkey = 0x100),
 	CASE("old key: wrong byte", false, false, .old = 2),
 	CASE("old key: wrong index", false, false, .old = 0x40000000),
 	CASE("lkey: wrong byte", false, false, .lkey = 1),
@@ -218,7 +218,7 @@ static void mw_bind(struct kunit *test)
 	t->mr->type = c->mr_type;
 	for (i = 0; i < 2; i++) {
 		struct roe_mr *view = &t->mw[i]->view;
-		u32 old = view->key;
+		u32 old = view->key, key;
 
 		good_bind(t, i);
 		t->wqe.raddr += c->addr;
@@ -231,7 +231,9 @@ static void mw_bind(struct kunit *test)
 				    c->ok[i] ? 0 : -EINVAL, "type %u", i + 1);
 		KUNIT_EXPECT_EQ(test, atomic_read(&t->mr->windows),
 				c->ok[i] && t->wqe.bind_len ? 1 : 0);
-		KUNIT_EXPECT_EQ(test, view->key, c->ok[i] ? t->wqe.rkey : old);
+		/* of the new key the low byte */
+		key = (old & ~0xff) | (t->wqe.rkey & 0xff);
+		KUNIT_EXPECT_EQ(test, view->key, c->ok[i] ? key : old);
 		/* type 2 has no other way; of type 1 the same by length 0 */
 		roe_mr_revoke(view, ROE_MR_FREE);
 		atomic_set(&t->mr->windows, 0);

@@ -50,6 +50,7 @@ struct roe_txb;
 #define ROE_MR_MAX_FAST_PAGES	1024
 
 #define ROE_KEY_INDEX_SHIFT	8
+#define ROE_KEY_BYTE		(BIT(ROE_KEY_INDEX_SHIFT) - 1)
 
 #define ROE_MR_REMOTE_ACCESS						\
 	(IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |		\
@@ -169,6 +170,12 @@ static inline bool roe_mr_is_window(const struct roe_mr *mr)
 static inline bool roe_mr_same_index(const struct roe_mr *mr, u32 key)
 {
 	return !((key ^ mr->key) >> ROE_KEY_INDEX_SHIFT);
+}
+
+/* The index of @mr with the key byte of @key. */
+static inline u32 roe_mr_key(const struct roe_mr *mr, u32 key)
+{
+	return (mr->key & ~ROE_KEY_BYTE) | (key & ROE_KEY_BYTE);
 }
 
 /* What is published under the index of @key, whatever its key byte. RCU held. */

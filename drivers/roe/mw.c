@@ -65,9 +65,7 @@ static bool acceptable(const struct roe_mr *view, const struct roe_swqe *wqe)
 {
 	int may = ROE_MR_REMOTE_ACCESS | IDLE_ACCESS | FLUSH_ACCESS;
 
-	if (view->key != wqe->bind_rkey || !roe_mr_same_index(view, wqe->rkey))
-		return false;
-	if (view->state == ROE_MR_DEAD)
+	if (view->key != wqe->bind_rkey || view->state == ROE_MR_DEAD)
 		return false;
 	if (view->type == ROE_MR_WINDOW_1)
 		return !(wqe->bind_access & ~may);
@@ -105,7 +103,8 @@ static int bind(struct roe_window *window, const struct roe_qp *qp, const struct
 			return -EINVAL;
 	}
 	unbind(window, ROE_MR_FREE);
-	view->key = wqe->rkey;
+	/* As with other devices only the byte is looked at: many name nothing else. */
+	view->key = roe_mr_key(view, wqe->rkey);
 	if (parent) {
 		window->parent = parent;
 		set_view(view, qp, wqe, parent);
