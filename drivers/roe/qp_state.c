@@ -23,6 +23,8 @@
 #define MOST_RETRIES	7	/* of rnr_retry: without end */
 #define MOST_RNR_TIMER	31
 
+#define LEAST_SLOTS	16	/* for READs and ATOMICs of the peer, unless it may have none */
+
 static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	if ((mask & IB_QP_PORT) && attr->port_num != 1)
@@ -223,11 +225,15 @@ static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_att
 
 /*
  * Slots for READ and ATOMIC requests of the peer. Adapters of Mellanox and HiSilicon know the
- * logarithm of that number only, rounded up: who was told 5 may have 8 on their way.
+ * logarithm of that number only, rounded up: who was told 5 may have 8 on their way. And to
+ * hardware, which answers one while the next one comes, it is no harm if few more than that are
+ * posted; here they come in one burst, all before the first answer.
  */
 static u32 slots_for(u8 max_dest_rd_atomic)
 {
-	return max_dest_rd_atomic ? roundup_pow_of_two(max_dest_rd_atomic) : 0;
+	if (!max_dest_rd_atomic)
+		return 0;
+	return max_t(u32, roundup_pow_of_two(max_dest_rd_atomic), LEAST_SLOTS);
 }
 
 static int alloc_slots(const struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,

@@ -590,10 +590,10 @@ static bool read_again_after_sqd(void)
 	}
 	/*
 	 * One more leaves no slot too few, another one goes where the first was: a peer that
-	 * was told 3 may have 4 on their way, and ask for each of them again.
+	 * was told 3 may have 16 on their way, and ask for each of them again.
 	 */
-	for (i = 0; i < 8; i++) {
-		struct raw_pkt r = pkt(RAW_READ_REQ, 3 + i % 4);
+	for (i = 0; i < 32; i++) {
+		struct raw_pkt r = pkt(RAW_READ_REQ, 3 + i % 16);
 
 		raw_send(&peer, &r);
 		if (!RT_CHECK(raw_recv(&peer, &r, rt_timeout_ms)) ||
