@@ -160,8 +160,11 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 	case IB_QPS_RESET:
 	case IB_QPS_INIT:
 	case IB_QPS_RTR:
-		/* the application is told that the post failed, so it must not run later */
-		if (qp->sq.ring)
+		/*
+		 * The application is told that the post failed, so it must not run later. Who
+		 * comes without a doorbell leaves alone what is being posted to a QP in RTS.
+		 */
+		if (qp->sq.ring && rung)
 			roe_ring_release(qp->sq.ring, roe_ring_pending(qp->sq.ring));
 		err = -EINVAL;
 		break;
@@ -276,7 +279,9 @@ static void flush_late(struct work_struct *work)
 
 	/* the flush of this look sets it back if there was anything */
 	WRITE_ONCE(qp->flush_idle, min(READ_ONCE(qp->flush_idle) + 1, FLUSH_IDLE_MAX));
-	if (!ring_doorbell(qp, &more, false) && more)
+	/* also one that refuses posts, by now in RTR: see send_rest() */
+	ring_doorbell(qp, &more, false);
+	if (more)
 		roe_qp_defer(qp);
 }
 
@@ -319,6 +324,9 @@ void roe_qp_flushed(struct roe_qp *qp)
 			break;
 		cond_resched();
 	}
+	/* what others left to the one who was sending, too */
+	if (more)
+		roe_qp_defer(qp);
 }
 
 /* What was posted is copied in, so that it needs no table that a process names things by. */
@@ -349,7 +357,9 @@ static void take_posted(struct roe_qp *qp)
  * @ibpd: of the handle, and of the QPs
  *
  * A doorbell copies in a part of what was posted, or leaves it to a relay; the post has
- * succeeded, so the process may destroy the handle. Process context, may sleep.
+ * succeeded, so the process may destroy the handle. A process that ends has its handles
+ * destroyed one by one, each of them with a look at all QPs: so those that have nothing cost
+ * no lock. Process context, may sleep.
  */
 void roe_qp_take_posted(struct ib_pd *ibpd)
 {
@@ -357,8 +367,12 @@ void roe_qp_take_posted(struct ib_pd *ibpd)
 	struct roe_qp *qp;
 
 	mutex_lock(&pd->lock);
-	list_for_each_entry(qp, &pd->uds, in_pd)
-		take_posted(qp);
+	list_for_each_entry(qp, &pd->uds, in_pd) {
+		/* pairs with roe_wqe_pull(): what is behind it has its handle */
+		if (roe_ring_posted(qp->sq.ring) != smp_load_acquire(&qp->sq.pulled))
+			take_posted(qp);
+		cond_resched();
+	}
 	mutex_unlock(&pd->lock);
 }
 

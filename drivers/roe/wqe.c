@@ -284,8 +284,9 @@ bool roe_wqe_pull(struct roe_qp *qp)
 				  roe_ring_peek(sq->ring, sq->prod - sq->cons));
 		sq->prod++;
 	}
-	/* read by a relay without the lock */
-	WRITE_ONCE(sq->pulled, (sq->ring->cons + sq->prod - sq->cons) & sq->ring->mask);
+	/* read without the lock, by a relay and by who destroys an address handle */
+	smp_store_release(&sq->pulled,
+			  (sq->ring->cons + sq->prod - sq->cons) & sq->ring->mask);
 	return sq->prod - sq->cons < pending;
 }
 
