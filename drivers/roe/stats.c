@@ -243,7 +243,8 @@ static int attach(struct roe_qp *qp, struct rdma_counter *counter, u64 __percpu 
  *
  * The core holds counter->lock, as for all of these.
  *
- * Return: 0, -ENOMEM, or -EBUSY if the QP has another one.
+ * Return: 0, -ENOMEM, -EINVAL if the counter is on its way out, or -EBUSY if the QP has
+ * another one.
  */
 int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp)
 {
@@ -253,6 +254,9 @@ int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp)
 	int err;
 
 	own = first ? new_counter(dev, counter) : xa_load(&dev->counters->table, counter->id);
+	/* an RDMA core without its fix of counter_release() may bind to one that goes */
+	if (!own)
+		return -EINVAL;
 	if (IS_ERR(own))
 		return PTR_ERR(own);
 	err = attach(roe_qp(ibqp), counter, own->stats);
@@ -320,10 +324,13 @@ int roe_stat_dealloc_counter(struct rdma_counter *counter)
 int roe_stat_update_counter(struct rdma_counter *counter)
 {
 	struct roe_counters *counters = roe_dev(counter->device)->counters;
-	struct roe_counter *own = xa_load(&counters->table, counter->id);
+	struct roe_counter *own;
 
-	if (!own)
-		return -EINVAL;
-	fill(counter->stats, own->stats);
-	return 0;
+	/* such a core may also read one while it goes */
+	xa_lock(&counters->table);
+	own = xa_load(&counters->table, counter->id);
+	if (own)
+		fill(counter->stats, own->stats);
+	xa_unlock(&counters->table);
+	return own ? 0 : -EINVAL;
 }
