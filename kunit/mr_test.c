@@ -212,6 +212,10 @@ static void mr_global(struct kunit *test)
 	/* the kernel's image, at either address */
 	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, image, 8));
 	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, access, zeros, 8));
+	/* which is what has to be read of it to write zeros to a disk */
+	mr->access = IB_ACCESS_REMOTE_READ;
+	KUNIT_EXPECT_TRUE(test, allowed(t, &t->pd, mr->key, mr->access, zeros, PAGE_SIZE));
+	KUNIT_EXPECT_FALSE(test, allowed(t, &t->pd, mr->key, mr->access, image, 8));
 	free_pages(big, get_order(len));
 	kfree((void *)mem);
 }

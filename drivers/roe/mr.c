@@ -215,14 +215,19 @@ static bool covers(const struct roe_mr *mr, u64 va, u64 len)
 
 /*
  * A page that was, or can be, allocated: at its address in the direct map, neither of the
- * kernel's image nor of what firmware has reserved, which need not be mapped.
+ * kernel's image nor of what firmware has reserved, which need not be mapped. To be read
+ * also the page of zeros, which block devices are made to write.
  */
-static bool is_ram(u64 at)
+static bool is_ram(u64 at, bool write)
 {
 	const void *p = (const void *)(uintptr_t)at;
+	struct page *page;
 
-	return virt_addr_valid(p) && page_address(virt_to_page(p)) == p &&
-	       !PageReserved(virt_to_page(p));
+	if (!virt_addr_valid(p))
+		return false;
+	page = virt_to_page(p);
+	return page_address(page) == p &&
+	       (!PageReserved(page) || (!write && page == ZERO_PAGE(0)));
 }
 
 /*
@@ -230,14 +235,14 @@ static bool is_ram(u64 at)
  * choice (IB_PD_UNSAFE_GLOBAL_RKEY), yet an address without memory must be
  * refused here: there is no bus that would refuse it later.
  */
-static bool in_direct_map(u64 va, u64 len)
+static bool in_direct_map(u64 va, u64 len, bool write)
 {
 	u64 end = va + len, at;
 
 	if (len > GLOBAL_MAX)
 		return false;
 	for (at = va & PAGE_MASK; at < end; at += PAGE_SIZE)
-		if (!is_ram(at))
+		if (!is_ram(at, write))
 			return false;
 	return true;
 }
@@ -253,7 +258,7 @@ static bool allows(const struct roe_mr *mr, const struct ib_pd *pd, u32 key, int
 	if (roe_mr_is_window(mr) && !access)
 		return false;
 	return mr->type != ROE_MR_DMA || !(access & ROE_MR_REMOTE_ACCESS) ||
-	       in_direct_map(va, len);
+	       in_direct_map(va, len, access != IB_ACCESS_REMOTE_READ);
 }
 
 /* Key, PD and range are read after the state: pairs with those who set it VALID. */
