@@ -99,7 +99,7 @@ static void copy_wide(u8 *dst, const u8 *src, size_t len)
 }
 
 /**
- * roe_copy() - payload into the memory of who gets it, its end upwards
+ * roe_copy() - payload into a packet, or the memory of who gets it, its end upwards
  * @dst: must not overlap @src
  * @src: bytes
  * @len: how many, also none
