@@ -16,10 +16,13 @@
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
 #include <linux/if_vlan.h>
+#include <linux/inetdevice.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 #include <linux/rtnetlink.h>
+#include <linux/workqueue.h>
 #include <net/addrconf.h>
+#include <net/if_inet6.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_addr.h>
 #include <rdma/rdma_netlink.h>
@@ -27,6 +30,7 @@
 
 static DEFINE_MUTEX(link_lock);
 static LIST_HEAD(devices);
+static struct workqueue_struct *scan_wq;
 
 static struct roe_dev *find_locked(const struct net_device *ndev)
 {
@@ -149,6 +153,15 @@ static void update_port(struct roe_dev *dev)
 		announce_port(dev);
 }
 
+/* The RDMA core does not follow the addresses of lo, tun and WireGuard (addr_event()). */
+static bool is_unfollowed(const struct net_device *ndev)
+{
+	return ndev->type != ARPHRD_ETHER;
+}
+
+static void scan(struct work_struct *work);
+static DECLARE_WORK(scan_work, scan);
+
 /**
  * roe_link_live() - ib_device_ops.enable_driver: from now on there are references to be had
  * @ibdev: device, just registered or moved to another RDMA namespace
@@ -170,6 +183,9 @@ int roe_link_live(struct ib_device *ibdev)
 		announce_port(dev);
 	}
 	dev->missed = false;
+	/* an address may have come after the core has looked */
+	if (!dev->gone && is_unfollowed(dev->ndev))
+		queue_work(scan_wq, &scan_work);
 	mutex_unlock(&link_lock);
 	return 0;
 }
@@ -201,6 +217,35 @@ static struct roe_dev *pick(bool (*match)(const struct roe_dev *, const struct n
 	}
 	mutex_unlock(&link_lock);
 	return NULL;
+}
+
+static bool is_to_scan(const struct roe_dev *dev, const struct net *net)
+{
+	return dev->scan;
+}
+
+/*
+ * Addresses that have been added become GIDs, as elsewhere. Of those that are removed the GIDs
+ * stay: the core offers no way to take back one. RTNL is taken by the core.
+ */
+static void scan(struct work_struct *work)
+{
+	struct roe_dev *dev;
+
+	mutex_lock(&link_lock);
+	list_for_each_entry(dev, &devices, link)
+		/* a dead one may have no netdev any more */
+		dev->scan = !dev->dead && is_unfollowed(dev->ndev);
+	mutex_unlock(&link_lock);
+	while ((dev = pick(is_to_scan, NULL))) {
+		dev->scan = false;
+		/* else not registered yet: roe_link_live() has it done again */
+		if (ib_device_try_get(&dev->ib)) {
+			rdma_roce_rescan_device(&dev->ib);
+			ib_device_put(&dev->ib);
+		}
+		put_device(&dev->ib.dev);
+	}
 }
 
 /* Unregisters, or waits for whoever does so already. RTNL not held. */
@@ -391,6 +436,36 @@ static struct notifier_block notifier = {
 	.notifier_call = link_netdev_event,
 };
 
+/* Of IPv6 in any context. */
+static int address_event(const struct net_device *ndev, unsigned long event)
+{
+	if (event == NETDEV_UP && is_unfollowed(ndev))
+		queue_work(scan_wq, &scan_work);
+	return NOTIFY_DONE;
+}
+
+static int ipv4_event(struct notifier_block *nb, unsigned long event, void *info)
+{
+	const struct in_ifaddr *ifa = info;
+
+	return address_event(ifa->ifa_dev->dev, event);
+}
+
+static int ipv6_event(struct notifier_block *nb, unsigned long event, void *info)
+{
+	const struct inet6_ifaddr *ifa = info;
+
+	return address_event(ifa->idev->dev, event);
+}
+
+static struct notifier_block ipv4_notifier = {
+	.notifier_call = ipv4_event,
+};
+
+static struct notifier_block ipv6_notifier = {
+	.notifier_call = ipv6_event,
+};
+
 /* Before netdevs move out: a device of a namespace does not outlive it. */
 static void __net_exit link_exit_net(struct net *net)
 {
@@ -405,24 +480,39 @@ int __init roe_link_init(void)
 {
 	int err;
 
+	scan_wq = alloc_workqueue("roe_scan", WQ_UNBOUND, 1);
+	if (!scan_wq)
+		return -ENOMEM;
 	/* As a pernet device its exit runs ahead of the core's default one. */
 	err = register_pernet_device(&link_net_ops);
 	if (err)
-		return err;
+		goto err_pernet;
 	err = register_netdevice_notifier(&notifier);
-	if (err) {
-		unregister_pernet_device(&link_net_ops);
-		return err;
-	}
+	if (err)
+		goto err_notifier;
+	register_inetaddr_notifier(&ipv4_notifier);
+	if (IS_ENABLED(CONFIG_IPV6))
+		register_inet6addr_notifier(&ipv6_notifier);
 	rdma_link_register(&link_ops);
 	return 0;
+
+err_notifier:
+	unregister_pernet_device(&link_net_ops);
+err_pernet:
+	destroy_workqueue(scan_wq);
+	return err;
 }
 
 /* First no new devices, then no old ones. */
 void roe_link_exit(void)
 {
 	rdma_link_unregister(&link_ops);
+	if (IS_ENABLED(CONFIG_IPV6))
+		unregister_inet6addr_notifier(&ipv6_notifier);
+	unregister_inetaddr_notifier(&ipv4_notifier);
 	unregister_netdevice_notifier(&notifier);
 	end_devices(is_any, NULL);
 	unregister_pernet_device(&link_net_ops);
+	/* behind the last roe_link_live() */
+	destroy_workqueue(scan_wq);
 }

@@ -266,6 +266,21 @@ if [ "$ROE_TYPE" = roe ]; then
 	}
 	check "lo" link_lo
 
+	# The RDMA core does not look at what lo is given.
+	link_lo_later()
+	{
+		local rc=0
+
+		link_add roe0 lo && wait_gid roe0 127.0.0.1 >/dev/null || return
+		ip addr add 10.8.8.8/32 dev lo && ip addr add fd08::8/128 dev lo || return
+		wait_gid roe0 fd08::8 && traffic roe0 10.8.8.8 || rc=1
+		ip addr del 10.8.8.8/32 dev lo
+		ip addr del fd08::8/128 dev lo
+		link_del roe0 && return $rc
+	}
+	check "lo, with addresses that it is given later" link_lo_later
+	link_del roe0 2>/dev/null
+
 	# Without the direct way packets cross lo.
 	link_lo_crossed()
 	{
