@@ -9,6 +9,7 @@
 #include <linux/prandom.h>
 #include <linux/random.h>
 #include <linux/slab.h>
+#include "../drivers/roe/copy.h"
 #include "../drivers/roe/transport.h"
 
 #define MAX_SGE		32
@@ -591,7 +592,35 @@ static void sge_lent_many(struct kunit *test)
 	rcu_read_unlock();
 }
 
+#define COPY_LEN	(2 * 1024 + 40)
+#define COPY_EDGE	16
+
+/* Every length and alignment, and nothing beside it. */
+static void copy_lengths(struct kunit *test)
+{
+	void (*const copies[])(void *, const void *, size_t) = { roe_copy, roe_copy_out };
+	u8 *src = kunit_kzalloc(test, COPY_LEN + COPY_EDGE, GFP_KERNEL);
+	u8 *dst = kunit_kzalloc(test, COPY_LEN + 3 * COPY_EDGE, GFP_KERNEL);
+	unsigned int i, len;
+
+	KUNIT_ASSERT_TRUE(test, src && dst);
+	for (i = 0; i < COPY_LEN + COPY_EDGE; i++)
+		src[i] = 1 + i * 7 % 251;
+	for (len = 0; len <= COPY_LEN; len += len < 160 ? 1 : 89)
+		for (i = 0; i < 2 * 8 * 8; i++) {
+			u8 *to = dst + COPY_EDGE + i / 8 % 8, *from = src + i % 8;
+
+			memset(dst, 0, COPY_LEN + 3 * COPY_EDGE);
+			copies[i / 64](to, from, len);
+			KUNIT_ASSERT_EQ_MSG(test, memcmp(to, from, len), 0, "%u, %u", len, i);
+			KUNIT_ASSERT_NULL_MSG(test, memchr_inv(dst, 0, to - dst), "%u, %u", len, i);
+			KUNIT_ASSERT_NULL_MSG(test, memchr_inv(to + len, 0, COPY_EDGE), "%u, %u",
+					      len, i);
+		}
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(copy_lengths),
 	KUNIT_CASE(sge_read),
 	KUNIT_CASE(sge_write),
 	KUNIT_CASE(sge_refused),

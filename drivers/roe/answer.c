@@ -508,7 +508,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 	addr = len && len == rs->len && roe_txb_lends(txb) ?
 	       roe_mr_place(&ctx->read, rs->rkey, rs->va, len) : NULL;
 	if (addr) {
-		smp_rmb();	/* as below */
+		smp_mb();	/* as below */
 		roe_sge_load_place(txb, addr);
 	} else if (len) {
 		mr = read_source(qp, ctx, rs, txb);
@@ -518,7 +518,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 			return true;
 		}
 		if (!off)
-			smp_rmb();	/* where it is copied now: READ after READ, as in frame.c */
+			smp_mb();	/* behind WRITEs and READs, as on hardware; and frame.c */
 		lent = ctx->answer.mr;
 		ok = roe_sge_load_mr(qp, txb, mr, lent, rs->va + off, rs->len - off);
 		if (!lent)

@@ -5,10 +5,12 @@
  * is in the cache, so wide registers are faster from some length on, although an
  * FPU section has to be opened; the length is found when the module is loaded.
  *
- * Many programs (NCCL, MPI, key-value stores) look at the end of what a peer WRITEs to see that
- * it is there, and rely on hardware, which writes upwards. memcpy() may begin with the end; so
- * the last bytes of each piece are written behind all others and upwards: the end of a message,
- * and the whole of a small one.
+ * Many programs (NCCL, MPI, key-value stores) look at the memory that a peer WRITEs, or READ
+ * what its processor writes, and rely on hardware: it goes upwards, and no aligned word of up
+ * to eight bytes is ever half done. memcpy() may begin with the end, and reads and writes some
+ * bytes twice. So here everything goes upwards and in aligned words, on x86, where the order of
+ * the instructions is that of the memory; elsewhere, where it takes barriers, the end of what
+ * is long and the whole of what is not.
  */
 #include <linux/cache.h>
 #include <linux/init.h>
@@ -21,49 +23,76 @@
 #include "copy.h"
 #include "icrc_impl.h"
 
-/* Bytes that are written upwards: a record that is looked at as a whole fits. */
-#define ORDERED	128
+/* Bytes that are copied upwards where that takes barriers. */
+#define ORDERED	512
 
-static __always_inline void put_next(u8 *dst, u64 word)
+/* The longest word, in bytes, that may come next: aligned, and no more than is left. */
+static size_t word_at(uintptr_t at, size_t len)
 {
-	/* behind what came before; on x86 that is the order of the instructions */
-	smp_wmb();
-	put_unaligned(word, (u64 *)dst);
+	size_t word = at & 7 ? at & -at & 7 : 8;
+
+	while (word > len)
+		word /= 2;
+	return word;
 }
 
-static void copy_up(u8 *dst, const u8 *src, size_t len)
-{
-	for (; len >= 32; src += 32, dst += 32, len -= 32) {
-		u64 a = get_unaligned((const u64 *)src);
-		u64 b = get_unaligned((const u64 *)(src + 8));
-		u64 c = get_unaligned((const u64 *)(src + 16));
-		u64 d = get_unaligned((const u64 *)(src + 24));
+/* Behind what came before, both its load and its store. */
+#define MOVE(type, src, dst)								\
+	do {										\
+		smp_wmb(); /* as one above the other, on x86 that of the instructions */	\
+		put_unaligned(get_unaligned((const type *)(src)), (type *)(dst));	\
+	} while (0)
 
-		put_next(dst, a);
-		put_next(dst + 8, b);
-		put_next(dst + 16, c);
-		put_next(dst + 24, d);
-	}
-	for (; len >= 8; src += 8, dst += 8, len -= 8)
-		put_next(dst, get_unaligned((const u64 *)src));
-	for (; len; len--) {
-		/* as put_next() */
-		smp_wmb();
-		WRITE_ONCE(*dst++, *src++);
+/* Upwards, by words that are aligned where @at, which is @src or @dst, is. */
+static void copy_up(u8 *dst, const u8 *src, size_t len, uintptr_t at)
+{
+	size_t word;
+
+	while (len) {
+		if (!(at & 7)) {
+			for (; len >= 32; at += 32, src += 32, dst += 32, len -= 32) {
+				MOVE(u64, src, dst);
+				MOVE(u64, src + 8, dst + 8);
+				MOVE(u64, src + 16, dst + 16);
+				MOVE(u64, src + 24, dst + 24);
+			}
+			if (!len)
+				break;
+		}
+		word = word_at(at, len);
+		switch (word) {
+		case 8:
+			MOVE(u64, src, dst);
+			break;
+		case 4:
+			MOVE(u32, src, dst);
+			break;
+		case 2:
+			MOVE(u16, src, dst);
+			break;
+		case 1:
+			MOVE(u8, src, dst);
+			break;
+		}
+		at += word;
+		src += word;
+		dst += word;
+		len -= word;
 	}
 }
 
-static void copy_plain(u8 *dst, const u8 *src, size_t len)
+static void copy_plain(u8 *dst, const u8 *src, size_t len, uintptr_t at)
 {
-	if (len > ORDERED) {
+	if (!IS_ENABLED(CONFIG_X86) && len > ORDERED) {
 		size_t body = len - ORDERED;
 
 		memcpy(dst, src, body);
 		src += body;
 		dst += body;
+		at += body;
 		len = ORDERED;
 	}
-	copy_up(dst, src, len);
+	copy_up(dst, src, len, at);
 }
 
 #if defined(CONFIG_X86_64) && !defined(CONFIG_UML)
@@ -81,10 +110,10 @@ static void copy_plain(u8 *dst, const u8 *src, size_t len)
 
 static size_t wide_len __ro_after_init = SIZE_MAX;
 
-/* In an FPU section. */
-static void copy_wide(u8 *dst, const u8 *src, size_t len)
+/* In an FPU section. The end, which many look at, is none of the wide registers'. */
+static void copy_wide(u8 *dst, const u8 *src, size_t len, uintptr_t at)
 {
-	for (; len >= STEP; src += STEP, dst += STEP, len -= STEP)
+	for (; len > STEP; src += STEP, dst += STEP, at += STEP, len -= STEP)
 		asm volatile("vmovdqu	(%0), %%ymm0\n\t"
 			     "vmovdqu	32(%0), %%ymm1\n\t"
 			     "vmovdqu	64(%0), %%ymm2\n\t"
@@ -94,25 +123,21 @@ static void copy_wide(u8 *dst, const u8 *src, size_t len)
 			     "vmovdqu	%%ymm2, 64(%1)\n\t"
 			     "vmovdqu	%%ymm3, 96(%1)\n\t"
 			     : : "r" (src), "r" (dst) : "memory");
+	for (; len > 32; src += 32, dst += 32, at += 32, len -= 32)
+		asm volatile("vmovdqu	(%0), %%ymm0\n\t"
+			     "vmovdqu	%%ymm0, (%1)\n\t"
+			     : : "r" (src), "r" (dst) : "memory");
 	asm volatile("vzeroupper" : : : "memory");
-	copy_up(dst, src, len);
+	copy_up(dst, src, len, at);
 }
 
-/**
- * roe_copy() - payload into a packet, or the memory of who gets it, its end upwards
- * @dst: must not overlap @src
- * @src: bytes
- * @len: how many, also none
- *
- * Context: any but NMI.
- */
-void roe_copy(void *dst, const void *src, size_t len)
+static void copy(u8 *dst, const u8 *src, size_t len, uintptr_t at)
 {
 	if (len < wide_len || !roe_icrc_fpu_begin()) {
-		copy_plain(dst, src, len);
+		copy_plain(dst, src, len, at);
 		return;
 	}
-	copy_wide(dst, src, len);
+	copy_wide(dst, src, len, at);
 	roe_icrc_fpu_end();
 }
 
@@ -139,7 +164,7 @@ bool roe_copy_begin(size_t bytes)
 void roe_copy_piece(bool wide, void *dst, const void *src, size_t len)
 {
 	if (wide)
-		copy_wide(dst, src, len);
+		copy_wide(dst, src, len, (uintptr_t)dst);
 	else
 		roe_copy(dst, src, len);
 }
@@ -212,9 +237,9 @@ void __init roe_copy_init(void)
 	kfree(src);
 }
 #else
-void roe_copy(void *dst, const void *src, size_t len)
+static void copy(u8 *dst, const u8 *src, size_t len, uintptr_t at)
 {
-	copy_plain(dst, src, len);
+	copy_plain(dst, src, len, at);
 }
 
 bool roe_copy_begin(size_t bytes)
@@ -224,7 +249,7 @@ bool roe_copy_begin(size_t bytes)
 
 void roe_copy_piece(bool wide, void *dst, const void *src, size_t len)
 {
-	copy_plain(dst, src, len);
+	roe_copy(dst, src, len);
 }
 
 void roe_copy_end(bool wide)
@@ -235,3 +260,33 @@ void __init roe_copy_init(void)
 {
 }
 #endif
+
+/**
+ * roe_copy() - payload into the memory of who gets it
+ * @dst: must not overlap @src
+ * @src: bytes
+ * @len: how many, also none
+ *
+ * Context: any but NMI.
+ */
+void roe_copy(void *dst, const void *src, size_t len)
+{
+	copy(dst, src, len, (uintptr_t)dst);
+}
+
+ROE_EXPORT_FOR_TEST(roe_copy);
+
+/**
+ * roe_copy_out() - the same out of the memory of who has it, into a packet
+ * @dst: must not overlap @src
+ * @src: bytes, which may change meanwhile
+ * @len: how many, also none
+ *
+ * Context: any but NMI.
+ */
+void roe_copy_out(void *dst, const void *src, size_t len)
+{
+	copy(dst, src, len, (uintptr_t)src);
+}
+
+ROE_EXPORT_FOR_TEST(roe_copy_out);

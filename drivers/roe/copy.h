@@ -6,6 +6,7 @@
 #include <linux/types.h>
 
 void roe_copy(void *dst, const void *src, size_t len);
+void roe_copy_out(void *dst, const void *src, size_t len);
 
 /* Many pieces that share one FPU section, between which nothing else is done. */
 bool roe_copy_begin(size_t bytes);

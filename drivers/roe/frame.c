@@ -16,6 +16,7 @@
 #include <net/ipv6.h>
 #include <net/udp.h>
 #include <roe/opcode.h>
+#include "copy.h"
 #include "frame.h"
 #include "icrc.h"
 #include "net.h"
@@ -123,7 +124,7 @@ static void fetch(const struct roe_tx_pkt *pkt)
 	unsigned int i;
 
 	for (i = 0; i < pkt->rx.nvec; i++) {
-		memcpy(dst, pkt->rx.vec[i].iov_base, pkt->rx.vec[i].iov_len);
+		roe_copy_out(dst, pkt->rx.vec[i].iov_base, pkt->rx.vec[i].iov_len);
 		dst += pkt->rx.vec[i].iov_len;
 	}
 }
@@ -192,7 +193,7 @@ static void seal_all(struct roe_frame_head *head, struct roe_tx_pkt *pkt, unsign
 		roe_frame_head_set(head, id + i, roe_tx_bytes(&pkt[i]));
 		if (pkt[i].p.opcode == ROE_OP_READ_RESP_FIRST ||
 		    pkt[i].p.opcode == ROE_OP_READ_RESP_ONLY)
-			smp_rmb();	/* no older bytes than the READ before it (wire.md 9) */
+			smp_mb();	/* behind the WRITEs and READs before it (wire.md 9) */
 		seal(&run, head, &pkt[i]);
 	}
 	roe_icrc_end(&run);

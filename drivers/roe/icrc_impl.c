@@ -17,6 +17,7 @@
 #include <linux/timekeeping.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include "copy.h"
 #include "icrc_impl.h"
 
 #ifdef CONFIG_X86_64
@@ -60,8 +61,10 @@ MODULE_PARM_DESC(icrc, "CRC-32: lib, sparse, or on x86 pclmul, vpclmul128, vpclm
  */
 u32 roe_icrc_lib(u32 crc, const void *src, size_t len, void *dst)
 {
-	if (dst)
-		src = memcpy(dst, src, len);
+	if (dst) {
+		roe_copy_out(dst, src, len);
+		src = dst;
+	}
 	return crc32_le(crc, src, len);
 }
 

@@ -19,6 +19,7 @@
 #include <linux/crc32.h>
 #include <linux/string.h>
 #include <linux/types.h>
+#include "copy.h"
 #include "icrc_impl.h"
 
 #define WORD	sizeof(u64)
@@ -61,7 +62,7 @@ static u32 finish(const u64 *out, const u8 *src, size_t len, u8 *dst, bool copy)
 {
 	u64 last[WINDOW + 1] = {};
 
-	memcpy(last, src, len);
+	roe_copy_out(last, src, len);
 	if (copy)
 		memcpy(dst, last, len);
 	last[0] ^= (__force u64)cpu_to_le64(taps(out[0], out[1], out[2], out[3]));

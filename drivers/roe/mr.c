@@ -703,7 +703,7 @@ bool roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len)
 
 		if (!src)
 			return false;
-		roe_copy(dst, src, n);
+		roe_copy_out(dst, src, n);
 		dst += n;
 		len -= n;
 	}

@@ -287,7 +287,7 @@ static bool load_place(struct roe_qp *qp, const struct roe_ctx *ctx, const struc
 		roe_sge_load_place(txb, addr);
 	} else {
 		copied(txb, pkt);
-		roe_copy(roe_tx_payload(pkt), addr, wqe->length);
+		roe_copy_out(roe_tx_payload(pkt), addr, wqe->length);
 	}
 	return true;
 }
@@ -331,7 +331,7 @@ void roe_sge_load_bytes(struct roe_txb *txb, const void *src)
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n - 1];
 
 	copied(txb, pkt);
-	roe_copy(roe_tx_payload(pkt), src, pkt->p.len);
+	roe_copy_out(roe_tx_payload(pkt), src, pkt->p.len);
 }
 
 /**
