@@ -111,7 +111,7 @@ static void put_txb(void *txb)
 	kfree(txb);
 }
 
-static struct roe_txb *fill_txb(struct kunit *test, const struct train *t)
+static struct roe_txb *fill(struct kunit *test, const struct train *t, bool apart)
 {
 	struct roe_txb *txb = kzalloc(sizeof(*txb), GFP_KERNEL);
 	struct rnd_state rnd;
@@ -119,6 +119,7 @@ static struct roe_txb *fill_txb(struct kunit *test, const struct train *t)
 
 	KUNIT_ASSERT_NOT_NULL(test, txb);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, put_txb, txb), 0);
+	txb->apart = apart;
 	prandom_seed_state(&rnd, t->n);
 	for (i = 0; i < t->n; i++) {
 		bool last = i == t->n - 1;
@@ -133,6 +134,11 @@ static struct roe_txb *fill_txb(struct kunit *test, const struct train *t)
 		pkt->p.va = 0x1122334455667788ull;
 	}
 	return txb;
+}
+
+static struct roe_txb *fill_txb(struct kunit *test, const struct train *t)
+{
+	return fill(test, t, false);
 }
 
 static void put_skb(void *skb)
@@ -199,6 +205,118 @@ static void frame_segments(struct kunit *test)
 		KUNIT_EXPECT_MEMEQ(test, got, want, seg->len);
 	}
 	KUNIT_EXPECT_EQ(test, i, t->n);
+}
+
+/* The bytes of the one packet in @skb, as a train's: those that would have left alone. */
+static void expect_same(struct kunit *test, const struct sk_buff *skb, const struct sk_buff *alone,
+			bool v6)
+{
+	u8 *got = bytes_of(test, skb, v6), *want = bytes_of(test, alone, v6);
+
+	KUNIT_EXPECT_TRUE(test, icrc_right(got, skb->len));
+	KUNIT_ASSERT_EQ(test, skb->len, alone->len);
+	KUNIT_EXPECT_MEMEQ(test, got, want, skb->len);
+}
+
+/*
+ * For a netdev without scatter-gather: each packet is an skb of one piece, which cutting up only
+ * takes from the list. Nobody had to copy a byte: it lies where the burst has it.
+ */
+static void frame_list(struct kunit *test)
+{
+	const struct train *t = test->param_value;
+	struct roe_txb *apart = fill(test, t, true), *txb = fill_txb(test, t);
+	struct sk_buff *skb, *segs, *seg;
+	struct roe_path path, single;
+	unsigned int i = 0;
+
+	init_path(&path, t);
+	init_path(&single, t);
+	KUNIT_ASSERT_EQ(test, roe_frame_fit(apart->pkt, apart->n, &wide), t->n);
+	skb = build(test, &path, apart->pkt, t->n);
+	KUNIT_EXPECT_EQ(test, path.ip_id, (u16)(t->id + t->n));
+	KUNIT_EXPECT_EQ(test, skb_shinfo(skb)->gso_type, SKB_GSO_UDP_L4 | SKB_GSO_FRAGLIST);
+	/* as __ip_local_out() */
+	if (!t->v6)
+		ip_hdr(skb)->tot_len = htons(skb->len);
+
+	segs = skb_gso_segment(skb, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_OR_NULL(segs));
+	/* the first of them is the head itself, with a reference more */
+	KUNIT_ASSERT_PTR_EQ(test, segs, skb);
+	consume_skb(segs);
+	for (seg = segs; seg; seg = seg->next, i++) {
+		const struct roe_tx_pkt *pkt = &apart->pkt[i];
+		u32 bytes = roe_tx_bytes(pkt);
+
+		KUNIT_ASSERT_LT(test, i, t->n);
+		KUNIT_EXPECT_FALSE(test, skb_is_nonlinear(seg));
+		KUNIT_EXPECT_PTR_EQ(test, seg->data + seg->len, pkt->buf + bytes);
+		KUNIT_EXPECT_EQ(test, udp_hdr(seg)->check, (__force __sum16)0);
+		KUNIT_EXPECT_EQ(test, ntohs(udp_hdr(seg)->len), bytes + sizeof(struct udphdr));
+		expect_same(test, seg, build(test, &single, &txb->pkt[i], 1), t->v6);
+	}
+	KUNIT_EXPECT_EQ(test, i, t->n);
+}
+
+/* One packet that is apart, for every length up to what does not fit into a small skb. */
+static void frame_apart_alone(struct kunit *test)
+{
+	static const struct train sizes[] = {
+		{ .first = 0x04, .n = 1, .last_len = 0 },
+		{ .first = 0x0a, .n = 1, .last_len = 1 },
+		{ .first = 0x0a, .n = 1, .last_len = 256 },
+		{ .first = 0x0a, .n = 1, .last_len = 257 },
+		{ .first = 0x0a, .n = 1, .last_len = 4096 },
+		{ .first = 0x0a, .n = 1, .last_len = 4095, .v6 = true },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct roe_txb *apart = fill(test, &sizes[i], true);
+		struct roe_txb *txb = fill_txb(test, &sizes[i]);
+		struct roe_path path, single;
+		struct sk_buff *skb;
+
+		init_path(&path, &sizes[i]);
+		init_path(&single, &sizes[i]);
+		skb = build(test, &path, apart->pkt, 1);
+		KUNIT_EXPECT_FALSE(test, skb_is_nonlinear(skb));
+		KUNIT_EXPECT_FALSE(test, skb_is_gso(skb));
+		KUNIT_EXPECT_EQ(test, udp_hdr(skb)->check, (__force __sum16)0);
+		expect_same(test, skb, build(test, &single, txb->pkt, 1), sizes[i].v6);
+	}
+}
+
+/* A burst that is apart keeps its room when packets are taken back and added in a row. */
+static void frame_apart_row(struct kunit *test)
+{
+	struct roe_txb *txb = kunit_kzalloc(test, sizeof(*txb), GFP_KERNEL);
+	struct roe_pkt model = { .opcode = 0x07, .len = 1024, .psn = 9 };
+	u32 space = roe_txb_space(sizeof(struct roe_bth) + 1024 + ROE_ICRC_LEN, true);
+	unsigned int i, n;
+
+	KUNIT_ASSERT_NOT_NULL(test, txb);
+	txb->apart = true;
+	KUNIT_ASSERT_NOT_NULL(test, roe_txb_add(txb, 0x06, 1024));
+	KUNIT_ASSERT_NOT_NULL(test, roe_txb_add(txb, 0x07, 1024));
+	roe_txb_cancel(txb);
+	n = roe_txb_plan(txb, 1024, 64);
+	KUNIT_EXPECT_GE(test, n, 2);
+	roe_txb_add_row(txb, &model, n);
+	KUNIT_EXPECT_EQ(test, txb->n, n + 1);
+	for (i = 0; i <= n; i++) {
+		const struct roe_tx_pkt *pkt = &txb->pkt[i];
+		u32 off = pkt->buf - (u8 *)page_address(pkt->page);
+
+		KUNIT_EXPECT_TRUE(test, pkt->apart);
+		KUNIT_EXPECT_GE(test, off, ROE_TXB_FRONT);
+		KUNIT_EXPECT_LE(test, off - ROE_TXB_FRONT + space, txb->chunk[0].size);
+		if (i > 1)
+			KUNIT_EXPECT_EQ(test, (size_t)(pkt->buf - pkt[-1].buf), space);
+	}
+	KUNIT_EXPECT_LE(test, txb->off, txb->chunk[txb->cur].size);
+	roe_txb_free(txb);
 }
 
 /* --- which packets share an skb --- */
@@ -660,6 +778,9 @@ static void txb_reuse(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(frame_segments, train_gen_params),
+	KUNIT_CASE_PARAM(frame_list, train_gen_params),
+	KUNIT_CASE(frame_apart_alone),
+	KUNIT_CASE(frame_apart_row),
 	KUNIT_CASE(frame_fit),
 	KUNIT_CASE(frame_cnp),
 	KUNIT_CASE(frame_cnp_v6),

@@ -3,7 +3,7 @@
  * Packets to skbs: IP and UDP header in a small linear part, everything from
  * the BTH to the ICRC as fragments of the burst's chunks, into which payload that
  * still lies where it is sent from is copied while its CRC is computed; a small
- * packet all in the linear part.
+ * packet all in the linear part. Where packets are apart each has an skb around it.
  *
  * What the ICRC covers must be final when it is computed (wire.md 1.4): hence an
  * own IPv4 ID, DF, and no iptunnel_xmit(), which would choose them later.
@@ -82,11 +82,12 @@ static void build_ipv6(const struct roe_av *av, u8 tclass, struct sk_buff *skb)
 }
 
 /*
- * The checksum is never zero, although RoCEv2 would allow it: a receiver's GRO
- * would let a packet without one overtake a train of its flow (datapath.md 4.1),
- * and a train that is cut up needs the seed of the pseudo header.
+ * Either all packets of a flow have a checksum or none has: a receiver's GRO would let one
+ * without overtake a train of its flow (datapath.md 4.1). A train that is cut up by copying
+ * needs the seed of the pseudo header; apart, where the processor would have to read all of the
+ * payload for it, there is none, as RoCEv2 allows.
  */
-static void build_udp(const struct roe_av *av, struct sk_buff *skb)
+static void build_udp(const struct roe_av *av, struct sk_buff *skb, bool apart)
 {
 	struct udphdr *udp;
 	u32 len;
@@ -98,6 +99,11 @@ static void build_udp(const struct roe_av *av, struct sk_buff *skb)
 	udp->source = av->sport;
 	udp->dest = htons(ROE_UDP_PORT);
 	udp->len = htons(len);
+	if (apart) {
+		udp->check = 0;
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+		return;
+	}
 	if (av->v6)
 		udp->check = ~udp_v6_check(len, &av->saddr, &av->daddr, 0);
 	else
@@ -253,7 +259,7 @@ unsigned int roe_frame_fit(const struct roe_tx_pkt *pkt, unsigned int n,
 
 		if (pkt[i].again || bytes > size || sum + bytes > limits->bytes)
 			break;
-		if (!adjacent(&pkt[i - 1], &pkt[i]) && ++frags > MAX_SKB_FRAGS)
+		if (!pkt->apart && !adjacent(&pkt[i - 1], &pkt[i]) && ++frags > MAX_SKB_FRAGS)
 			break;
 		sum += bytes;
 		if (bytes < size)
@@ -309,12 +315,100 @@ static void add_frags(struct sk_buff *skb, const struct roe_tx_pkt *pkt, unsigne
 	}
 }
 
+static void build_headers(const struct roe_av *av, u8 tclass, u16 id, bool apart,
+			  struct sk_buff *skb)
+{
+	build_udp(av, skb, apart);
+	if (av->v6)
+		build_ipv6(av, tclass, skb);
+	else
+		build_ipv4(av, tclass, id, skb);
+}
+
+/* One packet, or a train that is cut up by copying. */
+static struct sk_buff *build_one(const struct roe_av *av, u8 tclass, u16 id,
+				 struct roe_tx_pkt *pkt, unsigned int n, u32 headroom)
+{
+	bool linear = n == 1 && pkt->p.len <= SMALL_PAYLOAD;
+	struct sk_buff *skb;
+
+	headroom += sizeof(struct udphdr) +
+		    (av->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
+	skb = new_skb(headroom, linear ? roe_tx_bytes(pkt) : 0);
+	if (!skb)
+		return NULL;
+	if (linear)
+		add_linear(skb, pkt);
+	else
+		add_frags(skb, pkt, n);
+	build_headers(av, tclass, id, false, skb);
+	if (n > 1)
+		skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
+	return skb;
+}
+
+/* Around the bytes of a packet that is apart. */
+static struct sk_buff *wrap(const struct roe_tx_pkt *pkt)
+{
+	u32 bytes = roe_tx_bytes(pkt);
+	struct sk_buff *skb;
+
+	skb = napi_build_skb(pkt->buf - ROE_TXB_FRONT, roe_txb_space(bytes, true));
+	if (!skb)
+		return NULL;
+	get_page(pkt->page);
+	skb_reserve(skb, ROE_TXB_FRONT);
+	skb_put(skb, bytes);
+	return skb;
+}
+
+/* Members have their headers in front of their data; the head counts for all (datapath.md 2.5). */
+static void hang_on(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb)
+{
+	skb_pull(skb, skb_transport_offset(skb) + sizeof(struct udphdr));
+	if (last == head)
+		skb_shinfo(head)->frag_list = skb;
+	else
+		last->next = skb;
+	head->len += skb->len;
+	head->data_len += skb->len;
+	head->truesize += skb->truesize;
+}
+
+/* One packet that is apart, or a list of them: an skb each, with the headers that it will have. */
+static struct sk_buff *build_list(const struct roe_av *av, u8 tclass, u16 id,
+				  const struct roe_tx_pkt *pkt, unsigned int n)
+{
+	struct sk_buff *head = NULL, *last = NULL;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		struct sk_buff *skb = wrap(&pkt[i]);
+
+		if (!skb) {
+			kfree_skb(head);
+			return NULL;
+		}
+		build_headers(av, tclass, id + i, true, skb);
+		if (head)
+			hang_on(head, last, skb);
+		else
+			head = skb;
+		last = skb;
+	}
+	if (n > 1) {
+		skb_shinfo(head)->gso_type = SKB_GSO_UDP_L4 | SKB_GSO_FRAGLIST;
+		udp_hdr(head)->len = htons(head->len - skb_transport_offset(head));
+	}
+	return head;
+}
+
 /**
  * roe_frame_build() - one skb with all headers and ICRCs
  * @path: addresses; its IPv4 ID counter moves by @n
  * @pkt: what roe_frame_fit() allowed; a small one is moved into the skb
  * @n: packets
- * @headroom: bytes in front of the IP header
+ * @headroom: bytes in front of the IP header; those apart have what they have
  * @home: CPU whose transmit queue it takes, + 1; 0: that which sends it
  *
  * Softirqs disabled.
@@ -331,26 +425,16 @@ struct sk_buff *roe_frame_build(struct roe_path *path, struct roe_tx_pkt *pkt,
 	u8 tclass = urgent ? ROE_CNP_TCLASS : av->tclass;
 	/* datagrams of several QPs may share a path: count once, use one value */
 	u16 id = READ_ONCE(path->ip_id);
-	bool linear = n == 1 && pkt->p.len <= SMALL_PAYLOAD;
 	struct roe_frame_head head;
 	struct sk_buff *skb;
 
-	headroom += sizeof(struct udphdr) +
-		    (av->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
-	skb = new_skb(headroom, linear ? roe_tx_bytes(pkt) : 0);
+	if (pkt->apart)
+		skb = build_list(av, tclass, id, pkt, n);
+	else
+		skb = build_one(av, tclass, id, pkt, n, headroom);
 	if (!skb)
 		return NULL;
-	if (linear)
-		add_linear(skb, pkt);
-	else
-		add_frags(skb, pkt, n);
-	build_udp(av, skb);
-	if (av->v6)
-		build_ipv6(av, tclass, skb);
-	else
-		build_ipv4(av, tclass, id, skb);
 	if (n > 1) {
-		skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
 		skb_shinfo(skb)->gso_size = roe_tx_bytes(pkt);
 		skb_shinfo(skb)->gso_segs = n;
 	}

@@ -87,6 +87,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	local_lock_nested_bh(&txb_lock);
 	txb = this_cpu_ptr(txbs);
 	txb->later = true;
+	txb->apart = qp->type == IB_QPT_RC && READ_ONCE(qp->path.apart);
 	choose_home(qp, ctx);
 	txb->home = qp->home;
 	/* a WQE that fails in this burst: its payload is read when the packets are built */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Memory of a burst of packets to send: bytes are carved out of large chunks in
- * order, so that packets which follow each other are one page fragment.
+ * order, so that packets which follow each other are one page fragment; or, for a netdev that
+ * takes an skb in one piece only, with room for an skb around each.
  *
  * Chunks are used again once all skbs with their bytes are gone, that is, when
  * the reference of the burst is the only one left: a fresh page would be zeroed
@@ -9,13 +10,14 @@
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
+#include <linux/skbuff.h>
 #include <linux/string.h>
 #include <roe/opcode.h>
 #include <roe/pkt.h>
 #include <roe/psn.h>
 
 /* Two skbs of two bursts do not share a cache line. */
-#define BURST_ALIGN	64
+#define BURST_ALIGN	SMP_CACHE_BYTES
 /* Chunks looked at before there is a new one. */
 #define LOOK_AHEAD	4u
 
@@ -82,6 +84,28 @@ static bool next_chunk(struct roe_txb *txb, u32 bytes)
 	return true;
 }
 
+/**
+ * roe_txb_space() - what a packet takes of a chunk
+ * @bytes: BTH to ICRC
+ * @apart: with ROE_TXB_FRONT in front of it, and behind it what build_skb() needs
+ *
+ * Return: bytes; if @apart whole cache lines, as all of its burst have then.
+ */
+u32 roe_txb_space(u32 bytes, bool apart)
+{
+	if (!apart)
+		return bytes;
+	return SKB_DATA_ALIGN(ROE_TXB_FRONT + bytes) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+}
+
+ROE_EXPORT_FOR_TEST(roe_txb_space);
+
+/* Where the next packet begins in the current chunk. */
+static u8 *place(const struct roe_txb *txb)
+{
+	return page_address(txb->chunk[txb->cur].page) + txb->off + (txb->apart ? ROE_TXB_FRONT : 0);
+}
+
 static bool fits(const struct roe_txb *txb, u32 bytes)
 {
 	return txb->nr_chunks && txb->off + bytes <= txb->chunk[txb->cur].size;
@@ -132,7 +156,7 @@ struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len)
 {
 	const struct roe_opcode_info *info = roe_opcode(opcode);
 	struct roe_tx_pkt *pkt;
-	u32 bytes;
+	u32 bytes, space;
 
 	if (!roe_txb_room(txb) || !info->hdrlen)
 		return NULL;
@@ -140,19 +164,21 @@ struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len)
 	pkt = &txb->pkt[txb->n];
 	clear(&pkt->rx);
 	pkt->again = false;
+	pkt->apart = txb->apart;
 	pkt->p.opcode = opcode;
 	pkt->p.len = len;
 	pkt->hdrlen = info->hdrlen;
 	pkt->pad = roe_pkt_pad(len);
 
 	bytes = roe_tx_bytes(pkt);
-	if (!fits(txb, bytes) && !next_chunk(txb, bytes))
+	space = roe_txb_space(bytes, txb->apart);
+	if (!fits(txb, space) && !next_chunk(txb, space))
 		return NULL;
 
 	txb->chunk[txb->cur].burst = txb->burst;
 	pkt->page = txb->chunk[txb->cur].page;
-	pkt->buf = page_address(pkt->page) + txb->off;
-	txb->off += bytes;
+	pkt->buf = place(txb);
+	txb->off += space;
 	txb->bytes += bytes;
 	txb->n++;
 	return pkt;
@@ -166,24 +192,27 @@ ROE_EXPORT_FOR_TEST(roe_txb_add);
  * @len: payload of each, a multiple of 4, bytes
  * @max: more are not wanted
  *
- * Return: so many that they lie behind each other in one chunk, which is the current
+ * Return: so many that they have room behind each other in one chunk, which is the current
  * one now; 0: no room or no memory.
  */
 unsigned int roe_txb_plan(struct roe_txb *txb, u32 len, unsigned int max)
 {
 	u32 bytes = sizeof(struct roe_bth) + len + ROE_ICRC_LEN;
+	u32 space = roe_txb_space(bytes, txb->apart);
 
 	if (!roe_txb_room(txb))
 		return 0;
 	max = min(max, ROE_TXB_PKTS - txb->n);
 	/* there is room for one more as long as the limit is not reached */
 	max = min(max, DIV_ROUND_UP(ROE_TXB_BYTES - txb->bytes, bytes));
-	if (!fits(txb, bytes) && !next_chunk(txb, bytes))
+	if (!fits(txb, space) && !next_chunk(txb, space))
 		return 0;
 	if (txb->direct)
 		return max;
-	return min(max, (txb->chunk[txb->cur].size - txb->off) / bytes);
+	return min(max, (txb->chunk[txb->cur].size - txb->off) / space);
 }
+
+ROE_EXPORT_FOR_TEST(roe_txb_plan);
 
 /**
  * roe_txb_add_row() - append packets that are alike
@@ -196,9 +225,9 @@ void roe_txb_add_row(struct roe_txb *txb, const struct roe_pkt *model, unsigned 
 {
 	struct roe_txb_chunk *chunk = &txb->chunk[txb->cur];
 	u32 bytes = sizeof(struct roe_bth) + model->len + ROE_ICRC_LEN;
-	u8 *buf = page_address(chunk->page) + txb->off;
+	u32 step = txb->direct ? 0 : roe_txb_space(bytes, txb->apart);
 	struct roe_tx_pkt *pkt = &txb->pkt[txb->n];
-	u32 step = txb->direct ? 0 : bytes;
+	u8 *buf = place(txb);
 	unsigned int i;
 
 	for (i = 0; i < n; i++, pkt++, buf += step) {
@@ -211,12 +240,15 @@ void roe_txb_add_row(struct roe_txb *txb, const struct roe_pkt *model, unsigned 
 		pkt->hdrlen = sizeof(struct roe_bth);
 		pkt->pad = 0;
 		pkt->again = false;
+		pkt->apart = txb->apart;
 	}
 	chunk->burst = txb->burst;
 	txb->off += n * step;
 	txb->bytes += n * bytes;
 	txb->n += n;
 }
+
+ROE_EXPORT_FOR_TEST(roe_txb_add_row);
 
 /**
  * roe_txb_cancel() - take the last packet back
@@ -227,9 +259,11 @@ void roe_txb_cancel(struct roe_txb *txb)
 	u32 bytes = roe_tx_bytes(&txb->pkt[--txb->n]);
 
 	/* The last packet always lies at the end of the current chunk. */
-	txb->off -= bytes;
+	txb->off -= roe_txb_space(bytes, txb->apart);
 	txb->bytes -= bytes;
 }
+
+ROE_EXPORT_FOR_TEST(roe_txb_cancel);
 
 /**
  * roe_txb_in_place() - the last packet needs no memory of ours

@@ -35,6 +35,18 @@ static struct roe_frame_limits read_limits(const struct dst_entry *dst, bool v6)
 	};
 }
 
+/*
+ * A netdev without scatter-gather has none of the other offloads: what cuts up a train for it copies
+ * each packet into an skb and sums it up, more than all else that a packet costs. So packets are
+ * written apart, and their train is a list (datapath.md 2.5). With xfrm they are encrypted where
+ * they are, which needs other room.
+ */
+static bool wants_apart(const struct dst_entry *dst, u32 headroom)
+{
+	return !(READ_ONCE(dst_dev(dst)->features) & NETIF_F_SG) && !dst_xfrm(dst) &&
+	       headroom + sizeof(struct ipv6hdr) + sizeof(struct udphdr) <= ROE_TXB_FRONT;
+}
+
 /* What is in an skb, until it is handed to IP, which has other uses for this memory. */
 static struct roe_refused *contents(struct sk_buff *skb)
 {
@@ -80,6 +92,8 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 	if (txb->n > 1 && !path->alone)
 		limits = read_limits(dst, path->av.v6);
 	headroom = LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len;
+	/* from the next burst on */
+	WRITE_ONCE(path->apart, wants_apart(dst, headroom));
 	for (i = 0; i < txb->n; i += n) {
 		n = roe_frame_fit(&txb->pkt[i], txb->n - i, &limits);
 		skb = roe_frame_build(path, &txb->pkt[i], n, headroom, txb->home);

@@ -102,12 +102,14 @@ struct roe_tx_pkt {
 	u8		hdrlen;		/* BTH and extended headers, bytes */
 	u8		pad;		/* 0 to 3 */
 	bool		again;		/* sent before, or a CNP: leaves as a packet of its own */
+	bool		apart;		/* there is room for an skb around it */
 };
 
 #define ROE_TXB_PKTS	64		/* the backlog takes no more at once (datapath.md 4.2) */
 #define ROE_TXB_BYTES	(256 * 1024)
 #define ROE_TXB_ORDER	get_order(SZ_32K)	/* arena chunks of 32 KB, or a page */
 #define ROE_TXB_CHUNKS	64		/* kept for use again: 2 MB */
+#define ROE_TXB_FRONT	128		/* in front of a BTH that is apart: all other headers, bytes */
 
 /* Memory of a burst; one reference of the page is the burst's. */
 struct roe_txb_chunk {
@@ -127,6 +129,7 @@ struct roe_txb {
 	bool			direct;	/* to a QP of this device, without a network */
 	bool			fresh;	/* direct: the sender waits for nothing older */
 	bool			later;	/* payload is copied with its CRC, not before */
+	bool			apart;	/* packets do not touch: an skb is built around each */
 	bool			invalidates;	/* a SEND with invalidate is in it */
 	unsigned int		n;
 	u32			bytes;
@@ -235,6 +238,7 @@ static inline u8 roe_pkt_pad(u32 len)
 /* txb.c: under the QP lock, softirqs disabled; nothing sleeps. */
 struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len);
 unsigned int roe_txb_plan(struct roe_txb *txb, u32 len, unsigned int max);
+u32 roe_txb_space(u32 bytes, bool apart);
 void roe_txb_add_row(struct roe_txb *txb, const struct roe_pkt *model, unsigned int n);
 void roe_txb_cancel(struct roe_txb *txb);
 void roe_txb_in_place(struct roe_txb *txb);

@@ -6,7 +6,7 @@
 #	netns ra                      this namespace (rdma_rxe knows no other)
 #	  roe0 - va 10.0.0.1/24  ----  vb 10.0.0.2/24 - roe1, or rxe1
 #
-# Verified data with trains whole, cut up by the device, merged by the receiver's
+# Verified data with trains whole, as lists, cut up by the device, merged by the receiver's
 # GRO in both its forms, under tcpdump, behind conntrack, over IPv6, with the
 # switch off; then with the in-tree rdma_rxe as the peer.
 #
@@ -63,17 +63,19 @@ watch()
 	${2:+ip netns exec $2} nft -f - <<-N
 		table netdev seen {
 			counter roce { }
+			counter plain { }
 			chain in {
 				type filter hook ingress device "$1" priority 0;
 				udp dport 4791 counter name roce
+				udp dport 4791 udp checksum 0 counter name plain
 			}
 		}
 	N
 }
 
-skbs()	# [NETNS]
+skbs()	# [NETNS [COUNTER]]
 {
-	${1:+ip netns exec $1} nft list counter netdev seen roce |
+	${1:+ip netns exec $1} nft list counter netdev seen "${2:-roce}" |
 		sed -n 's/.*packets \([0-9]*\) .*/\1/p'
 }
 
@@ -104,6 +106,23 @@ trains()	# COMMAND... - leave whole
 singles()	# COMMAND... - every packet is an skb of its own
 {
 	density roe1 "" "$@" && [ "$dense" -le 100 ]
+}
+
+few_trains()	# COMMAND... - all but the first burst
+{
+	density roe1 "" "$@" && [ "$dense" -lt 110 ]
+}
+
+# lists COMMAND... - nearly all skbs of roe0 have no UDP checksum, as those have that are written
+# for a netdev without scatter-gather; the first burst of a QP finds out
+lists()
+{
+	local all plain
+	all=$(skbs) plain=$(skbs "" plain)
+	"$@" || return
+	all=$(($(skbs) - all)) plain=$(($(skbs "" plain) - plain))
+	echo "# $plain of $all skbs without a checksum"
+	[ $((10 * plain)) -gt $((9 * all)) ]
 }
 
 # bytes and packets that roe0 has sent and roe1 has received, and those of the way back
@@ -164,7 +183,16 @@ $in_ra ethtool -K va tx-udp-segmentation off
 check "a device that cuts trains up" singles stream
 check "a device that cuts trains up, IPv6" singles stream "$a6" "$b6"
 $in_ra ethtool -K va tx-udp-segmentation on
+# What has no scatter-gather gets complete packets, here in lists that it passes on.
+$in_ra ethtool -K va tx-scatter-gather off
+check "no scatter-gather: lists" lists trains stream
+check "no scatter-gather: lists, IPv6" lists trains stream "$a6" "$b6"
+check "no scatter-gather: both ends count the same bytes" agree
+$in_ra ethtool -K va tx-scatter-gather-fraglist off
+check "no scatter-gather: a device that cuts them up" lists few_trains stream
 gso_switch N
+check "no scatter-gather: switched off" lists singles stream
+$in_ra ethtool -K va sg on
 check "switched off" singles stream
 check "switched off: both ends count the same bytes" agree
 # On the debug kernel IPv6 is sent like this for the lists below.
@@ -347,6 +375,9 @@ elif b4=$(wait_gid rxe1 10.0.0.2) && b6=$(wait_gid rxe1 fd00:a::2); then
 		check "gso=$sw: to and from rdma_rxe, IPv6" stream "$a6" "$b6"
 	done
 	gso_switch Y
+	$in_ra ethtool -K va sg off
+	check "no scatter-gather: to and from rdma_rxe" stream
+	check "no scatter-gather: to and from rdma_rxe, IPv6" stream "$a6" "$b6"
 	check "no wrong ICRC from rdma_rxe" [ "$(counter roe0 rx_icrc_encapsulated ra)" = 0 ]
 else
 	tap_not_ok "a device of rdma_rxe on the same veth"
