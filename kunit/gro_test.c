@@ -202,6 +202,43 @@ static void gro_hurry(struct kunit *test)
 		kfree_skb(skb);
 }
 
+/*
+ * Headers that fill what is linear, so that more of them moves all of it: GRO's pointer to them is
+ * one to what has been freed, which KASAN sees.
+ */
+static void gro_pulled(struct kunit *test)
+{
+	static const struct member v6 = { .v6 = true };
+	u32 head = VLAN_HLEN + sizeof(struct ipv6hdr) + sizeof(struct udphdr);
+	struct sk_buff *p = datagram(test, &v6, NULL), *like = datagram(test, &v6, &v6), *skb;
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	struct sock *sk = fake_sock(test, true);
+	LIST_HEAD(held);
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, put_skb, p), 0);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, put_skb, like), 0);
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	skb = alloc_skb(NET_SKB_PAD + head, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	skb_reserve(skb, skb_tailroom(skb) - head);
+	skb_reset_network_header(skb);
+	skb_put_data(skb, like->data, head);
+	skb_add_rx_frag(skb, 0, page, 0, PAYLOAD, PAGE_SIZE);
+	skb->dev = like->dev;
+	skb->dev->gro_flush_timeout = 20 * NSEC_PER_USEC;
+	memcpy(skb->cb, like->cb, sizeof(skb->cb));
+	NAPI_GRO_CB(skb)->last = skb;
+	NAPI_GRO_CB(skb)->frag0 = skb->data;
+	NAPI_GRO_CB(skb)->frag0_len = head;
+	NAPI_GRO_CB(p)->count = 2;
+	list_add(&p->list, &held);
+	roe_gro_receive(sk, &held, skb);
+	KUNIT_EXPECT_EQ(test, (int)NAPI_GRO_CB(p)->count, 3);
+	skb_list_del_init(p);
+	if (skb_shinfo(p)->frag_list != skb)
+		kfree_skb(skb);
+}
+
 /* The sum that the NIC gave for the first packet is not that of a list. */
 static void gro_checksum(struct kunit *test)
 {
@@ -239,6 +276,7 @@ static void gro_fixed_id(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(gro_join, member_gen_params),
 	KUNIT_CASE_PARAM(gro_hurry, hurry_gen_params),
+	KUNIT_CASE(gro_pulled),
 	KUNIT_CASE(gro_checksum),
 	KUNIT_CASE(gro_fixed_id),
 	{}

@@ -119,11 +119,11 @@ static bool is_plain(const struct sock *sk, struct sk_buff *skb)
 }
 
 /* What IP found: it is a fragment, or its length is not that of the packet. */
-static bool may_join(const struct sock *sk, const struct sk_buff *p, struct sk_buff *skb)
+static bool may_join(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
 {
 	return !NAPI_GRO_CB(p)->flush && !NAPI_GRO_CB(skb)->flush && !skb_has_frag_list(skb) &&
 	       NAPI_GRO_CB(p)->count < LIST_MAX && p->len + skb->len <= U16_MAX &&
-	       long_enough(p, skb) && is_plain(sk, skb) &&
+	       long_enough(p, skb) &&
 	       (NAPI_GRO_CB(p)->count > 1 || to_us(sk, p, skb));
 }
 
@@ -185,10 +185,12 @@ static bool is_last(struct sk_buff *skb)
 struct sk_buff *roe_gro_receive(struct sock *sk, struct list_head *head, struct sk_buff *skb)
 {
 	struct sk_buff *p = find(head);
+	/* first: where GRO has the headers they are no more once some are pulled */
+	bool plain = is_plain(sk, skb);
 	bool timer = READ_ONCE(skb->dev->gro_flush_timeout);
 	bool last = timer && is_last(skb);
 
-	if (p && may_join(sk, p, skb) && pskb_may_pull(skb, skb_gro_offset(skb)) &&
+	if (p && plain && may_join(sk, p, skb) && pskb_may_pull(skb, skb_gro_offset(skb)) &&
 	    same_way(sk, p, skb)) {
 		join(sk, p, skb);
 		return last ? p : NULL;
