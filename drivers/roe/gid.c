@@ -4,6 +4,7 @@
  * index order under a lock; a packet for a UD QP wants its answer at once.
  */
 #include <linux/hash.h>
+#include <linux/if_arp.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -68,6 +69,23 @@ static void read_vlan(struct roe_gid *gid, const struct ib_gid_attr *attr)
 	spin_unlock(&vlan_lock);
 }
 
+/*
+ * A bond of tuns is no Ethernet, either. The core holds the netdev of a GID, but looks away when one
+ * ends that is none (netdevice_event()), so it could never be deleted, nor its namespace. That
+ * of the device itself ends with it (link.c).
+ */
+static bool is_unfollowed(const struct roe_dev *dev, const struct ib_gid_attr *attr)
+{
+	const struct net_device *ndev;
+	bool unfollowed;
+
+	rcu_read_lock();
+	ndev = rcu_dereference(attr->ndev);
+	unfollowed = ndev && ndev != dev->ndev && ndev->type != ARPHRD_ETHER;
+	rcu_read_unlock();
+	return unfollowed;
+}
+
 /**
  * roe_gid_add() - ib_device_ops.add_gid
  * @attr: GID, its netdev and device
@@ -80,9 +98,12 @@ static void read_vlan(struct roe_gid *gid, const struct ib_gid_attr *attr)
 int roe_gid_add(const struct ib_gid_attr *attr, void **context)
 {
 	struct roe_dev *dev = roe_dev(attr->device);
-	struct roe_gid *gid = kzalloc(sizeof(*gid), GFP_KERNEL);
+	struct roe_gid *gid;
 	int err;
 
+	if (is_unfollowed(dev, attr))
+		return -EOPNOTSUPP;
+	gid = kzalloc(sizeof(*gid), GFP_KERNEL);
 	if (!gid)
 		return -ENOMEM;
 	gid->vlan_id = 0xffff;

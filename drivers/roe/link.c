@@ -27,6 +27,7 @@
 #include <rdma/ib_addr.h>
 #include <rdma/rdma_netlink.h>
 #include "device.h"
+#include "net.h"
 
 static DEFINE_MUTEX(link_lock);
 static LIST_HEAD(devices);
@@ -160,7 +161,13 @@ static bool is_unfollowed(const struct net_device *ndev)
 }
 
 static void scan(struct work_struct *work);
-static DECLARE_WORK(scan_work, scan);
+static DECLARE_DELAYED_WORK(scan_work, scan);
+
+/*
+ * A look takes RTNL and goes through all netdevs and addresses, so that those of a script that sets
+ * many are waited for, and no loop of a process keeps RTNL.
+ */
+#define SCAN_AFTER	msecs_to_jiffies(50)
 
 /**
  * roe_link_live() - ib_device_ops.enable_driver: from now on there are references to be had
@@ -185,7 +192,7 @@ int roe_link_live(struct ib_device *ibdev)
 	dev->missed = false;
 	/* an address may have come after the core has looked */
 	if (!dev->gone && is_unfollowed(dev->ndev))
-		queue_work(scan_wq, &scan_work);
+		queue_delayed_work(scan_wq, &scan_work, 0);
 	mutex_unlock(&link_lock);
 	return 0;
 }
@@ -436,11 +443,24 @@ static struct notifier_block notifier = {
 	.notifier_call = link_netdev_event,
 };
 
-/* Of IPv6 in any context. */
+/* Has it a device? In any context. */
+static bool is_ours(const struct net_device *ndev)
+{
+	const struct roe_dev *dev;
+	bool ours;
+
+	rcu_read_lock();
+	dev = roe_net_device(dev_net(ndev), ndev);
+	ours = dev && dev->ndev == ndev;
+	rcu_read_unlock();
+	return ours;
+}
+
+/* Of IPv6 in any context. Of one without a device yet roe_link_live() has the core look. */
 static int address_event(const struct net_device *ndev, unsigned long event)
 {
-	if (event == NETDEV_UP && is_unfollowed(ndev))
-		queue_work(scan_wq, &scan_work);
+	if (event == NETDEV_UP && is_unfollowed(ndev) && is_ours(ndev))
+		queue_delayed_work(scan_wq, &scan_work, SCAN_AFTER);
 	return NOTIFY_DONE;
 }
 
@@ -514,5 +534,6 @@ void roe_link_exit(void)
 	end_devices(is_any, NULL);
 	unregister_pernet_device(&link_net_ops);
 	/* behind the last roe_link_live() */
+	cancel_delayed_work_sync(&scan_work);
 	destroy_workqueue(scan_wq);
 }

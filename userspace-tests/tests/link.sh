@@ -281,6 +281,25 @@ if [ "$ROE_TYPE" = roe ]; then
 	check "lo, with addresses that it is given later" link_lo_later
 	link_del roe0 2>/dev/null
 
+	# Nor does it when a bond ends that is none of Ethernet: no GID may hold it.
+	bond_of_tun()
+	{
+		local rc=0 pid
+
+		modprobe tun 2>/dev/null
+		ip tuntap add dev rlow mode tun && netdevs+=(rlow)
+		ip link add rup type bond mode active-backup && ip link set rlow master rup || return
+		link_add roe0 rlow || return
+		ip addr add 10.9.9.1/24 dev rup && ip link set rup up || return
+		ip addr add 10.9.8.1/32 dev rlow && wait_gid roe0 10.9.8.1 > /dev/null || return
+		ip link del rup &
+		pid=$!
+		wait_for 20 not_running $pid || rc=1
+		link_del roe0 && ip link del rlow && return $rc
+	}
+	check "a bond over a tun that has a device ends" bond_of_tun
+	link_del roe0 2>/dev/null
+
 	# Without the direct way packets cross lo.
 	link_lo_crossed()
 	{
