@@ -33,6 +33,20 @@ static long long charged(void)
 	return n;
 }
 
+/* The same once what has been freed is given back, RCU's grace periods later. */
+static long long charged_at_rest(void)
+{
+	uint64_t end = rt_now_ms() + rt_timeout_ms;
+	long long now = charged(), last;
+
+	do {
+		last = now;
+		usleep(500000);
+		now = charged();
+	} while (now < last && rt_now_ms() < end);
+	return now;
+}
+
 /* Charges are made in advance and given back late: be content with most of it. */
 static void costs(const char *what, long long before, long long bytes)
 {
@@ -83,7 +97,7 @@ static void on_demand(struct rt_dev *dev, const char *who, uint64_t flags)
 	if (!mr)
 		rt_die("reg_mr: %m");
 	sge.lkey = mr->lkey;
-	before = charged();
+	before = charged_at_rest();
 	if (rt_advise(dev->pd, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, flags, &sge, 1))
 		rt_die("advise_mr: %m");
 	while (charged() - before < want && rt_now_ms() < end)
