@@ -359,6 +359,40 @@ static void odp_never(struct kunit *test)
 	set_pinned(&sim->side[1], false);
 }
 
+/*
+ * The page that a READ asks for does not come for long: as with SENDs and WRITEs it is the RNR NAK
+ * that tells the peer, whose clock would end it.
+ */
+static void odp_read_never(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp;
+	unsigned int n;
+	u64 until;
+
+	set_pinned(&sim->side[0], true);
+	sim_reset(sim, 5, 6);
+	sim->slot = SIM_REGION;
+	qp = sim->side[0].qp;
+	qp->timeout_ns = roe_timer_ack_ns(14);
+	qp->attr.retry_cnt = 1;
+	qp->req.retry_cnt = 1;
+	qp->attr.rnr_retry = 7;
+	qp->req.rnr_retry = 7;
+	sim->side[1].qp->timeout_ns = qp->timeout_ns;
+	sim->side[1].qp->attr.rnr_retry = 7;
+	take(&sim->side[1].odp, 0, ULONG_MAX, &n);
+	sim_post(sim, 0, IB_WR_RDMA_READ, 2 * SIM_MTU, SIG);
+	until = sim->now + 20 * ROE_ACK_TOLERANCE * qp->timeout_ns;
+	run_without_pages(sim, until);
+	KUNIT_EXPECT_GT(test, sim->now + 4 * roe_timer_ack_ns(14), until);
+	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
+	KUNIT_EXPECT_TRUE(test, sim->side[1].qp->resp.fault.waiting);
+	KUNIT_EXPECT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+	set_pinned(&sim->side[0], false);
+}
+
 /* No memory for a page: who waits for it asks less and less often, and gets it in the end. */
 static void odp_starved(struct kunit *test)
 {
@@ -556,6 +590,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(odp_refused),
 	KUNIT_CASE(odp_rnr),
 	KUNIT_CASE(odp_never),
+	KUNIT_CASE(odp_read_never),
 	KUNIT_CASE(odp_starved),
 	KUNIT_CASE(odp_starved_error),
 	KUNIT_CASE(odp_other_way),

@@ -258,6 +258,8 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->slot = 4096;
 	sim->sent[0] = 0;
 	sim->sent[1] = 0;
+	sim->again[0] = 0;
+	sim->again[1] = 0;
 	sim->loss = 0;
 	sim->dup = 0;
 	sim->delay = 0;
@@ -573,6 +575,7 @@ static void take_burst(struct sim *sim, unsigned int i)
 		copy_payload(pkt->data, tx);
 		set_payload(pkt);
 		sim->sent[i]++;
+		sim->again[i] += tx->again;
 		transmit(sim, pkt);
 	}
 	roe_mr_return(sim->txb);

@@ -79,6 +79,7 @@ struct sim {
 	struct rnd_state rnd;
 	u32		slot;		/* bytes of memory for each message */
 	unsigned int	sent[2];	/* packets so far */
+	unsigned int	again[2];	/* of those: each as an skb of its own */
 	/* random faults, percent */
 	u32		loss, dup, delay, mark;
 	u32		direct;		/* percent of rounds that need no network if they may */

@@ -809,6 +809,14 @@ static bool forge(struct sim *sim, unsigned int i, const struct roe_pkt *p, stru
 	return next_pkt(sim, 1 - i, answer);
 }
 
+static struct roe_pkt a_send(u8 opcode, u32 n)
+{
+	bool last = opcode == ROE_OP_SEND_LAST;
+
+	return (struct roe_pkt){ .opcode = opcode, .psn = PSN0 + n, .ackreq = last,
+				 .len = last ? 10 : SIM_MTU };
+}
+
 static struct roe_pkt an_ack(u32 psn, u8 syndrome)
 {
 	return (struct roe_pkt){ .opcode = ROE_OP_ACK, .psn = psn, .syndrome = syndrome };
@@ -1055,6 +1063,65 @@ static void error_rnr_overtaken(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
 	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_INV_REQ);
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->state, IB_QPS_ERR);
+}
+
+/* Once it has waited as an RNR NAK says, a NAK is no copy of what that had said. */
+static void error_rnr_lost(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_pkt p;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		sim = fresh(test);
+		sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+		sim_post(sim, 0, IB_WR_SEND, 10, SIG);
+		sim_emit(sim, 0);
+		while (next_pkt(sim, 1, &p))
+			;
+		qp->req.srtt = 100 * NSEC_PER_USEC;
+		p = an_ack(PSN0, ROE_AETH_RNR_NAK | 20);
+		KUNIT_EXPECT_FALSE(test, forge(sim, 0, &p, &p));
+		if (!i) {
+			/* one for what was on its way */
+			p = an_ack(PSN0, ROE_NAK_PSN_SEQ);
+			KUNIT_EXPECT_FALSE(test, forge(sim, 0, &p, &p));
+		}
+		sim->now = roe_timer_next(qp);
+		sim_timer(sim, 0);
+		sim_emit(sim, 0);
+		KUNIT_EXPECT_TRUE(test, next_pkt(sim, 1, &p));
+		while (next_pkt(sim, 1, &p))
+			;
+		p = an_ack(PSN0, ROE_NAK_PSN_SEQ);
+		KUNIT_EXPECT_TRUE(test, forge(sim, 0, &p, &p));
+		KUNIT_EXPECT_EQ(test, p.psn, PSN0);
+	}
+}
+
+/* What was kept behind a gap is sent again after an RNR NAK, so it is not done before. */
+static void error_rnr_forgets(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_pkt p, r;
+	u32 i;
+
+	sim->side[1].qp->attr.min_rnr_timer = 12;
+	for (i = 1; i < 4; i++) {
+		p = a_send(ROE_OP_SEND_ONLY, i);
+		KUNIT_EXPECT_EQ(test, forge(sim, 1, &p, &r), i == 1);
+	}
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->resp.early.nr, 3);
+	p = a_send(ROE_OP_SEND_ONLY, 0);
+	p.ackreq = true;
+	KUNIT_ASSERT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_RNR_NAK);
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->resp.early.nr, 0);
+	for (i = 0; i < 4; i++)
+		sim_recv(sim, 1, SIM_MTU);
+	KUNIT_ASSERT_TRUE(test, forge(sim, 1, &p, &r));
+	KUNIT_EXPECT_EQ(test, r.psn, PSN0);
 }
 
 /* A receiver that is slower than messages come: few of them are sent to be refused. */
@@ -1603,6 +1670,38 @@ static void error_dup_read_stalled(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, expect_data(sim, n), ROE_OP_READ_RESP_MIDDLE);
 	KUNIT_EXPECT_EQ(test, expect_data(sim, n), ROE_OP_READ_RESP_LAST);
 	KUNIT_EXPECT_TRUE(test, list_empty(&sim->wire));
+}
+
+/* What was lost leaves packet by packet when it is asked for again, the rest as trains. */
+static void error_dup_read_rest(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct roe_rx_pkt rx = { .p = a_read(sim, 0, 8 * SIM_MTU) };
+	u32 n = 0;
+
+	qp->rate.rate = ROE_RATE_MIN;
+	qp->rate.target = ROE_RATE_MIN;
+	qp->rate.round = ROE_RATE_ROUND_NS;
+	qp->rate.cut_at = sim->now;
+	qp->rate.grown_at = sim->now;
+	sim_receive(sim, 1, &rx);
+	sim_emit(sim, 1);
+	while (!list_empty(&sim->wire))
+		expect_data(sim, n++);
+	KUNIT_ASSERT_GT(test, n, 0);
+	KUNIT_ASSERT_LT(test, n, 7);
+	KUNIT_EXPECT_EQ(test, sim->again[1], 0);
+	rx.p = a_read(sim, n - 1, (8 - n + 1) * SIM_MTU);
+	sim_receive(sim, 1, &rx);
+	qp->rate.rate = 0;
+	sim->now = max(sim->now, qp->rate.wake);
+	sim_timer(sim, 1);
+	sim_emit(sim, 1);
+	for (n--; n < 8; n++)
+		expect_data(sim, n);
+	KUNIT_EXPECT_TRUE(test, list_empty(&sim->wire));
+	KUNIT_EXPECT_EQ(test, sim->again[1], 1);
 }
 
 /* One more than max_dest_rd_atomic unanswered, or none allowed. */
@@ -2243,14 +2342,6 @@ static void error_dup_ends_wait(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, r.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_ACK);
 	KUNIT_EXPECT_EQ(test, r.psn, PSN0);
 	KUNIT_EXPECT_EQ(test, roe_timer_next(sim->side[1].qp), 0);
-}
-
-static struct roe_pkt a_send(u8 opcode, u32 n)
-{
-	bool last = opcode == ROE_OP_SEND_LAST;
-
-	return (struct roe_pkt){ .opcode = opcode, .psn = PSN0 + n, .ackreq = last,
-				 .len = last ? 10 : SIM_MTU };
 }
 
 /* A message came without its third packet. */
@@ -3607,6 +3698,8 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr_short_timeout),
 	KUNIT_CASE(error_rnr_overtaken),
 	KUNIT_CASE(error_rnr_no_retry),
+	KUNIT_CASE(error_rnr_lost),
+	KUNIT_CASE(error_rnr_forgets),
 	KUNIT_CASE(error_rnr_sparing),
 	KUNIT_CASE(error_rnr_progress),
 	KUNIT_CASE(error_rnr_local_drop),
@@ -3627,6 +3720,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_read_replay_gone),
 	KUNIT_CASE(error_read_begun),
 	KUNIT_CASE(error_dup_read_stalled),
+	KUNIT_CASE(error_dup_read_rest),
 	KUNIT_CASE(error_too_many_reads),
 	KUNIT_CASE(error_too_many_flushes),
 	KUNIT_CASE(error_flushes_after_read),

@@ -299,6 +299,16 @@ static void responses_lost(struct roe_qp *qp, const struct roe_ctx *ctx,
 	roe_cc_lost(qp, ctx, came, roe_psn_diff(end, psn));
 }
 
+/* What has left leaves alone from now on, in case its train did not get through as one. */
+static void note_sent(struct roe_rsrc *rs)
+{
+	u32 end = rs->pending ? rs->cur_psn : roe_psn_add(rs->last_psn, 1);
+
+	if (!rs->again || roe_psn_diff(end, rs->sent_end) > 0)
+		rs->sent_end = end;
+	rs->again = true;
+}
+
 /* READ again, perhaps from its middle: only a part of the original counts. */
 static void duplicate_read(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
 {
@@ -317,12 +327,13 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_ctx *ctx, const s
 	if (rs->pending && roe_psn_diff(p->psn, rs->cur_psn) >= 0) {
 		rs->cur_psn = p->psn;
 		rs->start_psn = p->psn;
+		rs->asked = rs->missed;
 		return;
 	}
 	responses_lost(qp, ctx, rs, p->psn);
+	note_sent(rs);
 	if (!rs->pending)
 		rs->replay = true;
-	rs->again = true;
 	answer(&qp->resp, rs, p->psn);
 }
 
@@ -463,23 +474,60 @@ static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
 	return mr;
 }
 
+/*
+ * The peer has asked again, and its time-out has passed. A few of those and it would give up, but an
+ * RNR NAK has it wait as for a SEND or WRITE, and ask again; the responses leave when the page is
+ * there, whichever is first. What this side knows of the peer is what the CM gave both: where
+ * RNR NAKs count as well, time-outs last longer.
+ */
+static void emit_page_nak(struct roe_qp *qp, const struct roe_ctx *ctx, struct roe_rsrc *rs,
+			  struct roe_txb *txb)
+{
+	struct roe_resp *resp = &qp->resp;
+	struct roe_tx_pkt *pkt;
+
+	if (!rs->asked || qp->attr.rnr_retry != 7 || !qp->timeout_ns ||
+	    ctx->now - rs->missed < qp->timeout_ns)
+		return;
+	pkt = add_response(qp, txb, ROE_OP_ACK, 0, rs->cur_psn, roe_psn_add(rs->msn, -1));
+	if (!pkt)
+		return;
+	rs->asked = false;
+	pkt->p.syndrome = roe_resp_page_nak(resp, true);
+	roe_qp_count(qp, ROE_STAT_RNR_SENT);
+	trace_roe_nak(qp, pkt->p.syndrome, rs->cur_psn);
+}
+
 /* Its page was not there: the responses go on when it is, or never. */
 static bool read_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 			struct roe_txb *txb)
 {
 	roe_txb_cancel(txb);
 	qp->resp.stalled = roe_fault_missed(qp, ctx, &qp->resp.fault);
-	if (qp->resp.stalled)
+	if (qp->resp.stalled) {
+		if (!rs->missed)
+			rs->missed = ctx->now;
+		emit_page_nak(qp, ctx, rs, txb);
 		return false;
+	}
 	read_refused(qp, ctx, rs);
 	return true;
+}
+
+/* The page has come. */
+static void found(struct roe_resp *resp, struct roe_rsrc *rs)
+{
+	rs->missed = 0;
+	rs->asked = false;
+	resp->page_naks = 0;
 }
 
 /* Does a response leave as a packet of its own? */
 static bool alone(const struct roe_resp *resp, const struct roe_rsrc *rs,
 		  const struct roe_ctx *ctx)
 {
-	return rs->again || ctx->now < resp->alone_until;
+	return (rs->again && roe_psn_diff(rs->cur_psn, rs->sent_end) < 0) ||
+	       ctx->now < resp->alone_until;
 }
 
 /* If this burst is refused, the slot goes on here. */
@@ -525,6 +573,8 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 			roe_mr_put(mr);
 		if (!ok)
 			return read_missed(qp, ctx, rs, txb);
+		if (rs->missed)
+			found(&qp->resp, rs);
 	}
 	note_burst(&qp->resp, rs, rs->cur_psn);
 	if (rs->cur_psn == rs->last_psn)

@@ -35,4 +35,15 @@ void roe_answer_fatal(struct roe_qp *qp, u32 psn, u8 syndrome);
 void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
 			  const struct roe_pkt *p);
 
+/*
+ * The RNR NAK of memory that is not pinned and not there. The peer cannot be told when the
+ * page has come, so it asks again after 0.64 ms, and while the worker is @busy waits
+ * four times as long each time: also with few retries it outlasts a disk.
+ */
+static inline u8 roe_resp_page_nak(struct roe_resp *resp, bool busy)
+{
+	resp->page_naks = busy ? min(resp->page_naks + 1, 4) : 0;
+	return ROE_AETH_RNR_NAK | (12 + 4 * resp->page_naks);
+}
+
 #endif /* ROE_ANSWER_H */

@@ -141,7 +141,8 @@ static void rnr_nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 code)
 	roe_timer_disarm(qp);
 	req->told = true;
 	req->rnr_wait = true;
-	req->rnr_deadline = ctx->now + roe_timer_rnr_ns(code);
+	req->rnr_ns = roe_timer_rnr_ns(code);
+	req->rnr_deadline = ctx->now + req->rnr_ns;
 }
 
 static void nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 syndrome)

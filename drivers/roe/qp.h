@@ -204,6 +204,7 @@ struct roe_req {
 	u64	drop_until;	/* ns: an answer may be to what came without it */
 	u32	drops;		/* how often so, without progress */
 	u64	rnr_deadline;	/* ns, 0: none; without rnr_wait: no memory before */
+	u64	rnr_ns;		/* if rnr_wait: how long that is */
 	u64	rnr_paced;	/* ... that roe_rnr_pace() has seen */
 	u32	rnr_una;	/* una then: the packet that was refused ... */
 	u8	rnr_times;	/* ... how often */
@@ -251,10 +252,13 @@ struct roe_rsrc {
 	u8	kind;		/* enum roe_rsrc_kind */
 	bool	pending;	/* responses cur_psn .. last_psn are still to send */
 	bool	replay;		/* for a duplicate: an error is silence, not a NAK */
-	bool	again;		/* responses were lost before */
+	bool	again;		/* responses were lost before ... */
+	bool	asked;		/* the peer has asked once more while a page was missing ... */
 	u32	first_psn, last_psn;
 	u32	start_psn;	/* its response is First or Only */
+	u32	sent_end;	/* if again: ... of those before this one */
 	u32	cur_psn;	/* next response to send */
+	u64	missed;		/* ns: ... since then; 0: none is */
 	u32	burst, burst_psn;	/* last burst with responses of it, the first of those */
 	u32	rkey;
 	u64	va;		/* of first_psn */

@@ -297,27 +297,27 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 }
 
 /*
- * Memory that is not pinned is not there: later. The peer cannot be told when the
- * page has come, so it asks again after 0.64 ms, and while the worker is @busy waits
- * four times as long each time: also with few retries it outlasts a disk.
+ * An RNR NAK: what follows comes again in any case, also what was kept. Done at once with the
+ * packet before it, it would be acknowledged before rdma_rxe has sent it again (see
+ * roe_answer_put_off()).
  */
+static void owe_rnr(struct roe_qp *qp, u8 syndrome)
+{
+	roe_qp_count(qp, ROE_STAT_RNR_SENT);
+	roe_early_purge(&qp->resp.early);
+	owe_nak(&qp->resp, syndrome);
+}
+
+/* Memory that is not pinned is not there: later. */
 static void owe_page_nak(struct roe_qp *qp, bool busy)
 {
-	struct roe_resp *resp = &qp->resp;
-	u8 code;
-
-	resp->page_naks = busy ? min(resp->page_naks + 1, 4) : 0;
-	code = 12 + 4 * resp->page_naks;
-	roe_qp_count(qp, ROE_STAT_RNR_SENT);
-	owe_nak(resp, ROE_AETH_RNR_NAK | code);
+	owe_rnr(qp, roe_resp_page_nak(&qp->resp, busy));
 }
 
 static void owe_rnr_nak(struct roe_qp *qp)
 {
 	qp->resp.rnr_look = 0;
-	roe_qp_count(qp, ROE_STAT_RNR_SENT);
-	owe_nak(&qp->resp,
-		ROE_AETH_RNR_NAK | (qp->attr.min_rnr_timer & ROE_AETH_VALUE_MASK));
+	owe_rnr(qp, ROE_AETH_RNR_NAK | (qp->attr.min_rnr_timer & ROE_AETH_VALUE_MASK));
 }
 
 /* How long an RNR NAK may wait; 0: not at all. */
@@ -448,7 +448,8 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 			       const struct roe_rx_pkt *rx)
 {
 	struct roe_resp *resp = &qp->resp;
-	bool told = resp->nak_state == ROE_NAK_PSN_SEQ && !resp->ack_due && !ctx->direct;
+	bool owed = resp->ack_due && resp->ack_syndrome == ROE_NAK_PSN_SEQ;
+	bool told = resp->nak_state == ROE_NAK_PSN_SEQ && !owed && !ctx->direct;
 	bool tell = rx->p.ackreq, closed = false;
 	u32 psn = rx->p.psn;
 	struct roe_early *early;

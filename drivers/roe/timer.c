@@ -252,8 +252,13 @@ ROE_EXPORT_FOR_TEST(roe_timer_next);
 
 static void rnr_expired(struct roe_qp *qp)
 {
-	qp->req.rnr_deadline = 0;
-	qp->req.rnr_wait = false;
+	struct roe_req *req = &qp->req;
+
+	req->rnr_deadline = 0;
+	/* a NAK for what was on its way has come: the next is for what is sent now */
+	if (req->rnr_wait && req->srtt && req->rnr_ns >= req->srtt)
+		req->told = false;
+	req->rnr_wait = false;
 }
 
 /*
