@@ -20,6 +20,7 @@
 #include "early.h"
 
 #define HELD_MAX	(64l << 20)	/* bytes, of all QPs */
+#define SLOTS_BYTES	(ROE_EARLY_SLOTS * sizeof(struct roe_early *))
 
 struct roe_early {
 	u32			bytes;		/* of this, with the payload */
@@ -62,6 +63,23 @@ none:
 	return NULL;
 }
 
+static bool take_slots(struct roe_early_set *set)
+{
+	if (atomic_long_add_return(SLOTS_BYTES, &held) <= HELD_MAX)
+		set->slots = kzalloc(SLOTS_BYTES, GFP_ATOMIC | __GFP_NOWARN);
+	if (!set->slots)
+		atomic_long_sub(SLOTS_BYTES, &held);
+	return set->slots;
+}
+
+/* Peers decide who has some, so nobody has any without a packet in them. */
+static void give_slots(struct roe_early_set *set)
+{
+	kfree(set->slots);
+	set->slots = NULL;
+	atomic_long_sub(SLOTS_BYTES, &held);
+}
+
 /**
  * roe_early_keep() - a packet from behind a gap
  * @set: qp->lock of its QP held
@@ -79,10 +97,7 @@ bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt
 
 	if (roe_psn_diff(rx->p.psn, next) >= ROE_EARLY_SLOTS || rx->p.len > mtu)
 		return false;
-	if (!set->slots)
-		set->slots = kcalloc(ROE_EARLY_SLOTS, sizeof(*set->slots),
-				     GFP_ATOMIC | __GFP_NOWARN);
-	if (!set->slots)
+	if (!set->slots && !take_slots(set))
 		return false;
 	at = slot(set, rx->p.psn);
 	if (*at) {
@@ -145,17 +160,6 @@ struct roe_early *roe_early_take_first(struct roe_early_set *set, u32 next,
 }
 
 /**
- * roe_early_put_back() - it is not its turn yet
- * @set: from which it was taken; nothing was kept since
- * @early: taken
- */
-void roe_early_put_back(struct roe_early_set *set, struct roe_early *early)
-{
-	*slot(set, early->rx.p.psn) = early;
-	set->nr++;
-}
-
-/**
  * roe_early_free() - done with a packet that was kept
  * @early: taken
  */
@@ -163,6 +167,21 @@ void roe_early_free(struct roe_early *early)
 {
 	atomic_long_sub(early->bytes, &held);
 	kfree(early);
+}
+
+/**
+ * roe_early_put_back() - it is not its turn yet
+ * @set: from which it was taken; nothing was kept since
+ * @early: taken; freed if all others were forgotten meanwhile
+ */
+void roe_early_put_back(struct roe_early_set *set, struct roe_early *early)
+{
+	if (!set->slots) {
+		roe_early_free(early);
+		return;
+	}
+	*slot(set, early->rx.p.psn) = early;
+	set->nr++;
 }
 
 /**
@@ -186,6 +205,8 @@ void roe_early_skip(struct roe_early_set *set, u32 psn, u32 npsn)
 		if (early)
 			roe_early_free(early);
 	}
+	if (!set->nr && set->slots)
+		give_slots(set);
 }
 
 /**
@@ -200,14 +221,12 @@ void roe_early_purge(struct roe_early_set *set)
 ROE_EXPORT_FOR_TEST(roe_early_purge);
 
 /**
- * roe_early_exit() - forget all of them and the room for them
+ * roe_early_exit() - forget all of them
  * @set: of a QP that nobody uses any more
  */
 void roe_early_exit(struct roe_early_set *set)
 {
 	roe_early_purge(set);
-	kfree(set->slots);
-	set->slots = NULL;
 }
 
 ROE_EXPORT_FOR_TEST(roe_early_exit);
