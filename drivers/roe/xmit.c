@@ -39,11 +39,11 @@ static struct roe_frame_limits read_limits(const struct dst_entry *dst, bool v6)
  * A netdev without scatter-gather has none of the other offloads: what cuts up a train for it copies
  * each packet into an skb and sums it up, more than all else that a packet costs. So packets are
  * written apart, and their train is a list (datapath.md 2.5). With xfrm they are encrypted where
- * they are, which needs other room.
+ * they are, and with a tunnel of the route's own get more headers, which needs other room.
  */
 static bool wants_apart(const struct dst_entry *dst, u32 headroom)
 {
-	return !(READ_ONCE(dst_dev(dst)->features) & NETIF_F_SG) && !dst_xfrm(dst) &&
+	return !(READ_ONCE(dst_dev(dst)->features) & NETIF_F_SG) && !dst_xfrm(dst) && !dst->lwtstate &&
 	       headroom + sizeof(struct ipv6hdr) + sizeof(struct udphdr) <= ROE_TXB_FRONT;
 }
 
@@ -84,6 +84,7 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 	struct sk_buff *skb;
 	unsigned int i, n;
 	u32 headroom;
+	bool apart;
 
 	if (!dst) {
 		left_out(stats, refused, txb->pkt, txb->n);
@@ -92,8 +93,11 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 	if (txb->n > 1 && !path->alone)
 		limits = read_limits(dst, path->av.v6);
 	headroom = LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len;
-	/* from the next burst on */
-	WRITE_ONCE(path->apart, wants_apart(dst, headroom));
+	apart = wants_apart(dst, headroom);
+	/* from the next burst on; a list of this one has no room for the headers of another way */
+	WRITE_ONCE(path->apart, apart);
+	if (txb->apart && !apart)
+		limits.segs = 1;
 	for (i = 0; i < txb->n; i += n) {
 		n = roe_frame_fit(&txb->pkt[i], txb->n - i, &limits);
 		skb = roe_frame_build(path, &txb->pkt[i], n, headroom, txb->home);
