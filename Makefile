@@ -71,7 +71,7 @@ kunit:
 
 test-vm:
 	@$(LIB); need_kernel $(KERNEL); \
-		scripts/vm -k $(KERNEL) -t $$ROE_JOB_SECONDS -o $$ROE_CACHE/results/test-vm-$(KERNEL) -- \
+		scripts/vm -k $(KERNEL) -t $$ROE_JOB_SECONDS -o "$$ROE_CACHE/results/test-vm-$(KERNEL)" -- \
 			run-tests $(or $(TEST),$$(tests_of test $(KERNEL)))
 
 wire:
@@ -96,7 +96,9 @@ clean:
 	@if [ -e userspace-tests/Makefile ]; then $(MAKE) -s -C userspace-tests clean; fi
 
 clean-all: clean
-	@. scripts/lib.sh; say "removing $$ROE_CACHE"; rm -rf "$$ROE_CACHE"
+	@. scripts/lib.sh; [ -e "$$ROE_CACHE" ] || exit 0; \
+		[ -d "$$ROE_CACHE/lock" ] || die "$$ROE_CACHE is no cache of roe's"; \
+		say "removing $$ROE_CACHE"; rm -rf "$$ROE_CACHE"
 
 help:
 	@echo "roe $(VERSION): a software RoCEv2 RDMA device"

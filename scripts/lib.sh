@@ -36,6 +36,11 @@ say()  { printf '==> %s\n' "$*" >&2; }
 warn() { printf 'roe: %s\n' "$*" >&2; }
 die()  { printf 'roe: error: %s\n' "$*" >&2; exit 2; }
 
+ROE_CACHE=$(realpath -m "$ROE_CACHE")
+case $ROE_CACHE in
+*[[:space:]]*) die "$ROE_CACHE: the kernel's makefiles take no path with a space: say ROE_CACHE=..." ;;
+esac
+
 elapsed() { printf '%d:%02d' $((($1) / 60)) $((($1) % 60)); }
 
 is_kernel() {
@@ -190,15 +195,20 @@ _apt_install() {
 	rm -f "$_roe_apt_log"
 }
 
+# has_package NAME - does apt know it? `apt-cache show` takes NAME for a pattern.
+has_package() {
+	apt-cache pkgnames "$1" | grep -xF -- "$1" >/dev/null
+}
+
 # need_headers RELEASE - headers of a kernel that is installed here, and what builds with them
 need_headers() {
 	command -v dpkg-query >/dev/null ||
 		die "no headers of kernel $1: install kernel-devel-$1 (Fedora, RHEL), kernel-default-devel (SUSE)" \
 			"or linux-headers (Arch), or say KDIR=..."
 	apt_lists
-	if ! apt-cache show "linux-headers-$1" >/dev/null 2>&1; then
+	if ! has_package "linux-headers-$1"; then
 		apt_update
-		apt-cache show "linux-headers-$1" >/dev/null 2>&1 ||
+		has_package "linux-headers-$1" ||
 			die "Debian has no headers of kernel $1 (any more): boot a newer kernel, or say KDIR=..."
 	fi
 	need "linux-headers-$1" gcc

@@ -19,7 +19,7 @@
 
 struct roe_cq {
 	struct ib_cq		ib;
-	spinlock_t		lock;	/* everything below */
+	spinlock_t		lock;	/* what is below, unless it says otherwise */
 	struct roe_ring		*ring;	/* user CQ: struct ib_uverbs_wc elements */
 	struct ib_wc		*wc;	/* kernel CQ: array of wc_mask + 1 */
 	u32			wc_mask, wc_prod, wc_cons;

@@ -209,6 +209,8 @@ const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_a
  * @ifindex: number of that netdev
  *
  * RCU read-side section.
+ *
+ * Return: whether it is one of its GIDs, on that netdev.
  */
 bool roe_gid_lives(const struct roe_dev *dev, const struct in6_addr *addr, u64 net_cookie,
 		   int ifindex)

@@ -96,8 +96,8 @@ ROE_EXPORT_FOR_TEST(roe_mr_unpublish);
 /* --- the gate -------------------------------------------------------------- */
 
 /*
- * Count an access in. Its look at the state comes after that, revoke() looks at
- * the count after it has changed the state: at least one of them sees the other.
+ * Count an access in. Its look at the state comes after that, roe_mr_revoke()
+ * looks at the count after it has changed the state: at least one of them sees the other.
  */
 static void enter(struct roe_mr *mr)
 {

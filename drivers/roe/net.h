@@ -29,7 +29,7 @@ struct roe_av {
 	const struct ib_gid_attr *sgid_attr;	/* reference held by the owner's ah_attr */
 };
 
-/* What a QP needs to send: one per QP, BH disabled by users. */
+/* What a QP needs to send: one per QP, or address handle of datagrams. BH disabled by users. */
 struct roe_path {
 	struct roe_av		av;
 	struct dst_cache	dst;		/* per CPU; of some handles there is none */

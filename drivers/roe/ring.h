@@ -31,7 +31,7 @@ struct roe_ring {
 
 /*
  * Create a ring of at least @entries usable elements of @elem bytes (rounded
- * up to a power of two, at least 64) and, with a @ucontext, its mmap entry and
+ * up to a power of two, at least 64) and, with a @uctx, its mmap entry and
  * the mminfo (all 16 bytes written). May sleep. ERR_PTR on failure.
  */
 struct roe_ring *roe_ring_create(u32 entries, u32 elem, struct ib_ucontext *uctx,

@@ -7,7 +7,8 @@
  *
  * Every function here: qp->lock held, softirqs disabled, RCU read-side section; but for
  * roe_wqe_from_wr() and roe_ud_from_wr(), in any context under sq.post_lock, and for a QP
- * that nobody else has any more, roe_sq_discard() and roe_ud_release().
+ * that nobody else has any more, roe_sq_discard() and roe_ud_release(). The two conversions of
+ * time, roe_timer_ack_ns() and roe_timer_rnr_ns(), know no QP.
  * Nothing here sleeps. Locks are taken of others that completions, receive WQEs and
  * keys belong to: cq->lock, rq.lock of an SRQ, mr->lock (local work requests, SEND with
  * invalidate).
