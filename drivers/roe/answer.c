@@ -475,10 +475,10 @@ static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
 }
 
 /*
- * The peer has asked again, and its time-out has passed. A few of those and it would give up, but an
- * RNR NAK has it wait as for a SEND or WRITE, and ask again; the responses leave when the page is
- * there, whichever is first. What this side knows of the peer is what the CM gave both: where
- * RNR NAKs count as well, time-outs last longer.
+ * The peer has asked again, and its time-out has passed. A few of those and it would give up,
+ * but an RNR NAK has it wait as for a SEND or WRITE, and ask again; the responses leave when the
+ * page is there, whichever is first. What this side knows of the peer is what the CM gave both:
+ * where RNR NAKs count as well, time-outs last longer.
  */
 static void emit_page_nak(struct roe_qp *qp, const struct roe_ctx *ctx, struct roe_rsrc *rs,
 			  struct roe_txb *txb)

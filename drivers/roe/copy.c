@@ -10,8 +10,8 @@
  * to eight bytes is ever half done. memcpy() may begin with the end, and reads and writes some
  * bytes twice. So here everything goes upwards and in aligned words, on x86, where the order of
  * the instructions is that of the memory; elsewhere, where it takes barriers, the end of what
- * is long and the whole of what is not; and not of what is read for a packet by a CRC that loads the
- * bytes itself (icrc_sparse.c).
+ * is long and the whole of what is not; and not of what is read for a packet by a CRC that loads
+ * the bytes itself (icrc_sparse.c).
  */
 #include <linux/cache.h>
 #include <linux/init.h>
@@ -38,8 +38,8 @@ static size_t word_at(uintptr_t at, size_t len)
 }
 
 /*
- * Behind what came before, load behind load and store behind store: one above the other. On x86 that
- * is the order of the instructions.
+ * Behind what came before, load behind load and store behind store: one above the other. On x86
+ * that is the order of the instructions.
  */
 #define MOVE(type, src, dst)								\
 	do {										\

@@ -70,8 +70,8 @@ static void read_vlan(struct roe_gid *gid, const struct ib_gid_attr *attr)
 }
 
 /*
- * A bond of tuns is no Ethernet, either. The core holds the netdev of a GID, but looks away when one
- * ends that is none (netdevice_event()), so it could never be deleted, nor its namespace. That
+ * A bond of tuns is no Ethernet, either. The core holds the netdev of a GID, but looks away when
+ * one ends that is none (netdevice_event()), so it could never be deleted, nor its namespace. That
  * of the device itself ends with it (link.c).
  */
 static bool is_unfollowed(const struct roe_dev *dev, const struct ib_gid_attr *attr)

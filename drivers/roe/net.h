@@ -36,7 +36,7 @@ struct roe_path {
 	u32			gid_gen;	/* roe_dev's when routes were last forgotten */
 	u16			ip_id;		/* own counter, + 1 for each segment */
 	bool			alone;		/* no trains: only their first packets arrive */
-	bool			apart;		/* the netdev of the last burst takes skbs in one piece only */
+	bool			apart;		/* last burst: its netdev has no scatter-gather */
 };
 
 /* Take from @attr, whose sgid_attr the caller holds, what routes and VLANs need. */

@@ -230,8 +230,8 @@ static bool has_v6(struct net *net, const struct roe_av *av, u32 banned)
  * IPv4 has no route from an address that the host has not any more, IPv6 does not ask: without
  * this a process would go on sending from an address that another host has by now. So it has if
  * duplicate address detection has failed (RFC 4862 5.4.5), but the GID remains; until then it is
- * in use, as by NICs. The GID of the EUI-64 need not be an address of the host; those of lo, tun and
- * WireGuard stay when theirs goes (link.c).
+ * in use, as by NICs. The GID of the EUI-64 need not be an address of the host; those of lo, tun
+ * and WireGuard stay when theirs goes (link.c).
  */
 static bool has_source_v6(const struct roe_dev *dev, struct net *net, const struct roe_av *av)
 {

@@ -95,7 +95,8 @@ u32 roe_txb_space(u32 bytes, bool apart)
 {
 	if (!apart)
 		return bytes;
-	return SKB_DATA_ALIGN(ROE_TXB_FRONT + bytes) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+	return SKB_DATA_ALIGN(ROE_TXB_FRONT + bytes) +
+	       SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
 }
 
 ROE_EXPORT_FOR_TEST(roe_txb_space);
@@ -103,7 +104,9 @@ ROE_EXPORT_FOR_TEST(roe_txb_space);
 /* Where the next packet begins in the current chunk. */
 static u8 *place(const struct roe_txb *txb)
 {
-	return page_address(txb->chunk[txb->cur].page) + txb->off + (txb->apart ? ROE_TXB_FRONT : 0);
+	u32 front = txb->apart ? ROE_TXB_FRONT : 0;
+
+	return page_address(txb->chunk[txb->cur].page) + txb->off + front;
 }
 
 static bool fits(const struct roe_txb *txb, u32 bytes)

@@ -36,14 +36,15 @@ static struct roe_frame_limits read_limits(const struct dst_entry *dst, bool v6)
 }
 
 /*
- * A netdev without scatter-gather has none of the other offloads: what cuts up a train for it copies
- * each packet into an skb and sums it up, more than all else that a packet costs. So packets are
+ * A netdev without scatter-gather has none of the other offloads: what cuts up a train for it
+ * copies each packet into an skb and sums it up, a third of what a packet costs. So they are
  * written apart, and their train is a list (datapath.md 2.5). With xfrm they are encrypted where
  * they are, and with a tunnel of the route's own get more headers, which needs other room.
  */
 static bool wants_apart(const struct dst_entry *dst, u32 headroom)
 {
-	return !(READ_ONCE(dst_dev(dst)->features) & NETIF_F_SG) && !dst_xfrm(dst) && !dst->lwtstate &&
+	return !(READ_ONCE(dst_dev(dst)->features) & NETIF_F_SG) &&
+	       !dst_xfrm(dst) && !dst->lwtstate &&
 	       headroom + sizeof(struct ipv6hdr) + sizeof(struct udphdr) <= ROE_TXB_FRONT;
 }
 

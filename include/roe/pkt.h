@@ -109,7 +109,7 @@ struct roe_tx_pkt {
 #define ROE_TXB_BYTES	(256 * 1024)
 #define ROE_TXB_ORDER	get_order(SZ_32K)	/* arena chunks of 32 KB, or a page */
 #define ROE_TXB_CHUNKS	64		/* kept for use again: 2 MB */
-#define ROE_TXB_FRONT	128		/* in front of a BTH that is apart: all other headers, bytes */
+#define ROE_TXB_FRONT	128		/* bytes for all other headers, if packets are apart */
 
 /* Memory of a burst; one reference of the page is the burst's. */
 struct roe_txb_chunk {

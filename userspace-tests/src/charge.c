@@ -76,13 +76,13 @@ static void many_windows(struct rt_dev *dev)
 		ibv_dealloc_mw(mw[i]);
 }
 
-#define ODP_LEN		(256ul << 20)
-#define STOCK		(256 << 10)	/* charged in advance, at most */
+#define ODP_LEN		(512ul << 20)
+#define STOCK		(256 << 10)	/* a CPU's, charged in advance, at most */
 
 /* 9 bytes for each page; those of the process are there before, and cost nothing. */
 static void on_demand(struct rt_dev *dev, const char *who, uint64_t flags)
 {
-	const long long want = ODP_LEN / 4096 * 9 * 9 / 10 - STOCK;
+	const long long want = ODP_LEN / 4096 * 9 * 9 / 10 - STOCK * sysconf(_SC_NPROCESSORS_ONLN);
 	void *p = mmap(NULL, ODP_LEN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr;
 	struct ibv_sge sge = { .addr = (uintptr_t)p, .length = ODP_LEN };
