@@ -264,6 +264,13 @@ above br9.5 10.5.0.1 10.5.0.2 xb.5
 check "a VLAN over a bridge" heard br9.5 10.5.0.1 10.5.0.2 239.1.1.5
 # A port of a bond that is a port of a bridge: the bridge has the IP, and is the member, before
 # the bond is its port and after.
+# A bridge lets nothing through a port before it has heard that its carrier is there, up to a
+# second later.
+forwards()	# NETNS NETDEV
+{
+	ip -n "$1" -d link show dev "$2" | grep -q "state forwarding"
+}
+
 stacked()
 {
 	local x
@@ -275,7 +282,8 @@ stacked()
 	ip -n rc link set ya up && ip -n rc link set bond3 up && ip -n rc link set br3 up || return
 	listen roe3 10.3.0.1 239.1.1.3 20 && x=$bg && joined rc bond3 239.1.1.3 || return
 	ip -n rc addr flush dev bond3 && ip -n rc link set bond3 master br3 &&
-		ip -n rc addr add 10.3.0.1/24 dev br3 && wait_for 20 joined rc br3 239.1.1.3 || return
+		ip -n rc addr add 10.3.0.1/24 dev br3 && wait_for 20 joined rc br3 239.1.1.3 &&
+		wait_for 20 forwards rc bond3 || return
 	ns_gid rc roe3 10.3.0.1 br3 && tell roe5 10.3.0.2 239.1.1.3 20 && wait "$x" && return
 	cat "$TMP/rx.roe3"
 	return 1
