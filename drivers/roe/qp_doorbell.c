@@ -93,6 +93,22 @@ void roe_qp_defer_to(struct roe_qp *qp, int cpu)
 }
 
 /**
+ * roe_qp_hand_over() - another CPU is to keep the time of a QP
+ * @qp: as for roe_qp_defer(). Process context
+ * @cpu: which
+ *
+ * That of UC and UD stays: what they have sent last does, and the next burst has to wait for it.
+ */
+void roe_qp_hand_over(struct roe_qp *qp, int cpu)
+{
+	if (qp->type != IB_QPT_RC)
+		return;
+	roe_qp_disarm(qp);
+	/* whose run arms it there */
+	roe_qp_defer_to(qp, cpu);
+}
+
+/**
  * roe_qp_flush_later() - look again for receives that a process has posted
  * @qp: in ERR, with a ring; qp->lock held
  */

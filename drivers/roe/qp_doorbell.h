@@ -13,6 +13,7 @@ int roe_qp_doorbell(struct roe_qp *qp);
 void roe_qp_poll(struct roe_qp *qp);
 void roe_qp_defer(struct roe_qp *qp);
 void roe_qp_defer_to(struct roe_qp *qp, int cpu);
+void roe_qp_hand_over(struct roe_qp *qp, int cpu);
 void roe_qp_flush_later(struct roe_qp *qp);
 
 void roe_qp_flushed(struct roe_qp *qp);

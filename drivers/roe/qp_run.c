@@ -261,6 +261,18 @@ void roe_qp_init_timer(struct roe_qp *qp)
 }
 
 /**
+ * roe_qp_disarm() - stop the timer, unless it is about to run the QP
+ * @qp: not locked; the caller sees to it that another run follows, which arms it again
+ */
+void roe_qp_disarm(struct roe_qp *qp)
+{
+	spin_lock_bh(&qp->lock);
+	if (hrtimer_try_to_cancel(&qp->timer) > 0)
+		qp->timer_at = 0;
+	spin_unlock_bh(&qp->lock);
+}
+
+/**
  * roe_qp_receive() - packets from the network
  * @qp: not locked
  * @pkts: proven, of its transport, in order of arrival; namespace and addresses match

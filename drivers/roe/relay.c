@@ -36,6 +36,9 @@
  *   of each of RELAY_QPS rings. With PREEMPT_RT, where a lock may sleep,
  *   that is not to be had, and there is no relay.
  *
+ *   What it has sent to this host, and the timers of its QPs, are its processor's, where whoever is
+ *   to run may keep them from running for long: see take_rest(). So it leaves neither there.
+ *
  * Life
  *   A QP whose link is not OFF is in use. Modify and destroy wait for OFF first
  *   (roe_relay_part()); the store of OFF is the last that a relay does with a QP.
@@ -43,6 +46,7 @@
  *   a task with a real-time priority for instance.
  */
 #include <linux/cpumask.h>
+#include <linux/interrupt.h>
 #include <linux/jiffies.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
@@ -83,6 +87,8 @@
 #define PATIENCE_MAX_NS	(2 * NSEC_PER_MSEC)
 /* ... or for so many times what a doorbell took. */
 #define PATIENCE_COSTS	8
+/* Softirqs are run again so often, where a relay has left some. */
+#define REST_LOOKS	64
 
 struct relay {
 	struct work_struct	work;
@@ -92,6 +98,9 @@ struct relay {
 	u32			on;		/* QPs that it has; the relay writes it */
 	u32			patience;	/* ns */
 	unsigned int		target;		/* CPU asked last, or the one behind it or us */
+	unsigned int		from;		/* CPU that posts */
+	struct tasklet_struct	rest;		/* on the CPU that it has left */
+	unsigned int		looks;		/* of it, yet to come */
 };
 
 /* What a relay has done since it began, and since it was judged. */
@@ -325,6 +334,36 @@ void roe_relay_part(struct roe_qp *qp)
 
 /* --- the relay --- */
 
+/* Nobody else wants this processor. */
+static bool alone(void)
+{
+	return !need_resched() && single_task_running();
+}
+
+/*
+ * Before 6.5 no interrupt runs softirqs while ksoftirqd is to run: what is left to it waits for
+ * a task of real-time priority as long as that likes. But where a tasklet is among them all of
+ * them run, with the next tick at the latest.
+ */
+static void take_rest(struct tasklet_struct *rest)
+{
+	struct relay *relay = container_of(rest, struct relay, rest);
+
+	if (local_softirq_pending() & BIT(NET_RX_SOFTIRQ) && relay->looks) {
+		relay->looks--;
+		tasklet_schedule(rest);
+	}
+}
+
+/* Preemption disabled. */
+static void leave_rest(struct relay *relay)
+{
+	if (!local_softirq_pending())
+		return;
+	relay->looks = REST_LOOKS;
+	tasklet_schedule(&relay->rest);
+}
+
 static void relay_leave(struct relay *relay, struct roe_qp *qp)
 {
 	list_del(&qp->relay.node);
@@ -333,6 +372,8 @@ static void relay_leave(struct relay *relay, struct roe_qp *qp)
 	/* the state before the ring index: pairs with the barrier in roe_relay_has() */
 	smp_mb();
 	roe_qp_poll(qp);
+	if (!alone())
+		roe_qp_hand_over(qp, relay->from);
 	off(qp);
 }
 
@@ -422,12 +463,6 @@ static u32 sweep(struct relay *relay, struct list_head *qps)
 	return sum;
 }
 
-/* Nobody else wants this processor. */
-static bool alone(void)
-{
-	return !need_resched() && single_task_running();
-}
-
 /**
  * roe_relay_waits() - nothing comes: may there be more yet?
  * @now: ns
@@ -512,6 +547,7 @@ static void relay_run(struct work_struct *work)
 	relay_join(relay, &qps, &tally, false);
 	list_for_each_entry_safe(qp, next, &qps, relay.node)
 		relay_leave(relay, qp);
+	leave_rest(relay);
 	preempt_enable();
 	/* the work may have been queued for one who was sent away by the run before */
 	if (tally.qps)
@@ -539,6 +575,8 @@ int roe_relay_init(void)
 		INIT_WORK(&relay->work, relay_run);
 		init_llist_head(&relay->asked);
 		relay->poster.need = NEED_MIN;
+		relay->from = cpu;
+		tasklet_setup(&relay->rest, take_rest);
 		/* all would go to one processor, otherwise, where one of them is alone */
 		relay->target = cpu + 1;
 	}
@@ -547,6 +585,10 @@ int roe_relay_init(void)
 
 void roe_relay_exit(void)
 {
+	int cpu;
+
 	destroy_workqueue(relay_wq);
+	for_each_possible_cpu(cpu)
+		tasklet_kill(&per_cpu_ptr(relays, cpu)->rest);
 	free_percpu(relays);
 }
