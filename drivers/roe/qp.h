@@ -422,7 +422,7 @@ struct roe_qp {
 	struct roe_relay_link	relay;		/* relay.c */
 	struct hrtimer		timer;		/* softirq */
 	struct work_struct	work;		/* rest of a burst; posts with IRQs off */
-	struct work_struct	order_work;	/* the same on tx_cpu; UC, UD */
+	struct work_struct	order_work;	/* UC, UD: the same on tx_cpu; RC: the timer */
 	struct work_struct	event_work;	/* tells a kernel user of @events */
 	atomic_t		events;		/* bit per enum ib_event_type */
 	struct delayed_work	flush_work;	/* user receives posted in ERR */

@@ -84,7 +84,7 @@ void roe_qp_defer(struct roe_qp *qp)
 
 /**
  * roe_qp_defer_to() - the worker on one CPU is to send
- * @qp: as for roe_qp_defer()
+ * @qp: as for roe_qp_defer(); UC or UD
  * @cpu: tx_cpu of the QP
  */
 void roe_qp_defer_to(struct roe_qp *qp, int cpu)
@@ -94,18 +94,15 @@ void roe_qp_defer_to(struct roe_qp *qp, int cpu)
 
 /**
  * roe_qp_hand_over() - another CPU is to keep the time of a QP
- * @qp: as for roe_qp_defer(). Process context
- * @cpu: which
+ * @qp: as for roe_qp_defer()
+ * @cpu: which; until its worker runs the timer stays where it is
  *
  * That of UC and UD stays: what they have sent last does, and the next burst has to wait for it.
  */
 void roe_qp_hand_over(struct roe_qp *qp, int cpu)
 {
-	if (qp->type != IB_QPT_RC)
-		return;
-	roe_qp_disarm(qp);
-	/* whose run arms it there */
-	roe_qp_defer_to(qp, cpu);
+	if (qp->type == IB_QPT_RC && READ_ONCE(qp->timer_at))
+		queue_work_on(cpu, order_wq, &qp->order_work);
 }
 
 /**
@@ -281,7 +278,9 @@ static void qp_order_work(struct work_struct *work)
 {
 	struct roe_qp *qp = container_of(work, struct roe_qp, order_work);
 
-	if (roe_backlog_is_elsewhere(qp))
+	if (qp->type == IB_QPT_RC)
+		roe_qp_take_timer(qp);
+	else if (roe_backlog_is_elsewhere(qp))
 		roe_qp_defer(qp);
 	else
 		send_rest(qp, true);

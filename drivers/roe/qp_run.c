@@ -261,14 +261,16 @@ void roe_qp_init_timer(struct roe_qp *qp)
 }
 
 /**
- * roe_qp_disarm() - stop the timer, unless it is about to run the QP
- * @qp: not locked; the caller sees to it that another run follows, which arms it again
+ * roe_qp_take_timer() - this CPU runs the QP at its next deadline
+ * @qp: not locked. Process context
+ *
+ * One that is about to run it elsewhere does so.
  */
-void roe_qp_disarm(struct roe_qp *qp)
+void roe_qp_take_timer(struct roe_qp *qp)
 {
 	spin_lock_bh(&qp->lock);
-	if (hrtimer_try_to_cancel(&qp->timer) > 0)
-		qp->timer_at = 0;
+	if (roe_qp_has_timer(qp) && hrtimer_try_to_cancel(&qp->timer) > 0)
+		hrtimer_start(&qp->timer, ns_to_ktime(qp->timer_at), HRTIMER_MODE_ABS_SOFT);
 	spin_unlock_bh(&qp->lock);
 }
 

@@ -26,7 +26,7 @@ void roe_qp_deliver(struct roe_qp *qp, struct roe_txb *txb);
 
 void roe_qp_init_events(struct roe_qp *qp);
 void roe_qp_init_timer(struct roe_qp *qp);
-void roe_qp_disarm(struct roe_qp *qp);
+void roe_qp_take_timer(struct roe_qp *qp);
 
 /* Is the flush of what was posted still under way? Under qp->lock. */
 static inline bool roe_qp_flushes(const struct roe_qp *qp)

@@ -99,7 +99,7 @@ struct relay {
 	u32			patience;	/* ns */
 	unsigned int		target;		/* CPU asked last, or the one behind it or us */
 	unsigned int		from;		/* CPU that posts */
-	struct tasklet_struct	rest;		/* on the CPU that it has left */
+	struct tasklet_struct	rest;		/* for whichever relay has left this CPU */
 	unsigned int		looks;		/* of it, yet to come */
 };
 
@@ -356,8 +356,10 @@ static void take_rest(struct tasklet_struct *rest)
 }
 
 /* Preemption disabled. */
-static void leave_rest(struct relay *relay)
+static void leave_rest(void)
 {
+	struct relay *relay = this_cpu_ptr(relays);
+
 	if (!local_softirq_pending())
 		return;
 	relay->looks = REST_LOOKS;
@@ -547,7 +549,7 @@ static void relay_run(struct work_struct *work)
 	relay_join(relay, &qps, &tally, false);
 	list_for_each_entry_safe(qp, next, &qps, relay.node)
 		relay_leave(relay, qp);
-	leave_rest(relay);
+	leave_rest();
 	preempt_enable();
 	/* the work may have been queued for one who was sent away by the run before */
 	if (tally.qps)
