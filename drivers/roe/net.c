@@ -100,32 +100,41 @@ const struct net_device *roe_net_ingress(struct net *net, const struct sk_buff *
 	return ndev ?: skb->dev;
 }
 
+static struct roe_dev *earlier(struct roe_dev *a, struct roe_dev *b)
+{
+	return !a || b->ib.index < a->ib.index ? b : a;
+}
+
 /**
  * roe_net_owner() - whose address is it?
  * @net: namespace
  * @addr: IPv6, or IPv4 mapped
  * @ndev: where a packet for it came in
  *
+ * Of several with that GID it is the one that RDMA-CM takes for a connection: of those that
+ * the namespace may use (rdma system set netns exclusive) the one with that GID on @ndev,
+ * otherwise the one registered first.
+ *
  * RCU read-side section, in which the result is valid.
  *
- * Return: a device with that GID, of several the one that has it on @ndev, or NULL.
+ * Return: that device, or NULL.
  */
 struct roe_dev *roe_net_owner(struct net *net, const struct in6_addr *addr,
 			      const struct net_device *ndev)
 {
+	struct roe_dev *first = NULL, *here = NULL;
 	const struct roe_presence *p;
-	struct roe_dev *any = NULL;
 	const struct roe_gid *gid;
 
 	list_for_each_entry_rcu(p, &roe_net(net)->presences, in_net) {
 		gid = roe_gid_find(p->dev, addr, ndev);
-		if (!gid)
+		if (!gid || !rdma_dev_access_netns(&p->dev->ib, net))
 			continue;
+		first = earlier(first, p->dev);
 		if (gid->ifindex == ndev->ifindex)
-			return p->dev;
-		any = p->dev;
+			here = earlier(here, p->dev);
 	}
-	return any;
+	return here ?: first;
 }
 
 static bool to_our_port(const struct sk_buff *skb)
@@ -416,6 +425,8 @@ static void leave(struct roe_presence *p, bool close)
 		if (p->net) {
 			rn = roe_net(p->net);
 			vanish(p);
+			/* that of who left before is not about us */
+			cancel_delayed_work(&rn->close);
 			if (close)
 				close_net(rn);
 			else

@@ -146,6 +146,16 @@ start_move()
 	wait_for 20 grep -q ready "$TMP/moved.out"
 }
 
+# The device of what is below has its addresses, too, but is in another namespace.
+upper_link()
+{
+	ip -n ra link add link va name vu netns rc type macvlan mode bridge || return
+	no_dad vu rc
+	ip -n rc addr add 10.0.0.3/24 dev vu
+	ip -n rc link set vu up
+	link_add roe3 vu rc && move_in roe3 rc && ns_gid rc roe3 10.0.0.3 && reach rc 10.0.0.2
+}
+
 no_roe2_in()
 {
 	! ip netns exec "$1" rdma link | grep -q roe2/
@@ -191,6 +201,16 @@ if wait_for 30 rdma system set netns exclusive; then
 		check "exclusive: udaddy, $a" cm "udaddy -b $a -c 2" "udaddy -s $a -c 2"
 	done
 	netns_add rc
+	if [ "$ROE_TYPE" = roe ]; then
+		check "exclusive: a macvlan elsewhere, with a device of its own" upper_link
+		in_a="ip netns exec rc"
+		check "exclusive: rping to it" cm "$r -s -a 10.0.0.3 -p @P -C 10 -V" \
+			"$r -c -a 10.0.0.3 -p @P -C 10 -V"
+		in_a="ip netns exec rb" in_b="ip netns exec rc"
+		check "exclusive: rping from it" cm "$r -s -a 10.0.0.2 -p @P -C 10 -V" \
+			"$r -c -I 10.0.0.3 -a 10.0.0.2 -p @P -C 10 -V"
+		check "exclusive: that device goes" ip netns exec rc rdma link delete roe3
+	fi
 	check "exclusive: users" start_users exclusive
 	check "exclusive: the device moves under traffic" \
 		timeout $((30 * SLOW)) ip netns exec ra rdma dev set roe0 netns rc

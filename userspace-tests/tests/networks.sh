@@ -568,6 +568,18 @@ check "a port of the bond and one of the bridge" ports_of_both
 check "... a stream between the addresses of bond and bridge" stream roe4 10.0.0.1 roe5 10.0.0.2
 ends=(ra roe0 rb roe1)
 
+# RDMA-CM listens on the first of the devices that have an address; the request comes by lo.
+other_port()
+{
+	link_add roe6 f2 rf && ns_gid rf roe6 10.0.0.2 br0
+}
+
+check "a device on the other port of the bridge, too" other_port
+in_a="ip netns exec rf" in_b="ip netns exec rf" r=$TESTS/rping_calm
+check "... rping to the address that both have" cm "$r -s -a 10.0.0.2 -p @P -C 10 -V" \
+	"$r -c -a 10.0.0.2 -p @P -C 10 -V"
+in_a='' in_b=''
+
 # --- VRF ---
 vrf()
 {
