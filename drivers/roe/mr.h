@@ -46,8 +46,11 @@ struct roe_rx_row;
 struct roe_tx_pkt;
 struct roe_txb;
 
-/* Most pages of a fast MR (max_fast_reg_page_list_len): 4 MiB in 4 KiB pages. */
-#define ROE_MR_MAX_FAST_PAGES	1024
+/*
+ * Most pages of a fast MR (max_fast_reg_page_list_len): 512 MiB in 4 KiB pages, the longest
+ * buffer of SMC-R, which registers it whole without a look at this. One pays for what it asks.
+ */
+#define ROE_MR_MAX_FAST_PAGES	131072
 
 #define ROE_KEY_INDEX_SHIFT	8
 #define ROE_KEY_BYTE		(BIT(ROE_KEY_INDEX_SHIFT) - 1)

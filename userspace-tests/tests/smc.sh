@@ -66,4 +66,19 @@ topo_or_die topo_netns
 check "user EID" smc_stream ueid ROE
 check "a stream, by RDMA" by_rdma
 check "another one, on the link that is there" by_rdma
+
+# Larger than what an allocator gives out in one piece: many pages of a fast MR.
+large_buffers()
+{
+	local n
+	ip netns exec ra rdma link delete roe0 && ip netns exec rb rdma link delete roe1 || return
+	for n in ra rb; do
+		ip netns exec $n sysctl -qw net.smc.smcr_buf_type=1 net.smc.wmem=16777216 \
+			net.smc.rmem=16777216 || return
+	done
+	link_add roe0 va ra && link_add roe1 vb rb &&
+	ns_gid ra roe0 10.0.0.1 > /dev/null && ns_gid rb roe1 10.0.0.2 > /dev/null && by_rdma
+}
+
+check "buffers of 16 MiB, in single pages" large_buffers
 tap_done
