@@ -31,6 +31,8 @@ ROE_MIRROR=${ROE_MIRROR:-http://deb.debian.org/debian}
 PATH=$PATH:/usr/sbin:/sbin
 # Logs are read by scripts.
 export LC_ALL=C
+# Under make -j a make that is run from here, with a number of its own, warns of that.
+unset MAKEFLAGS MFLAGS MAKELEVEL
 
 say()  { printf '==> %s\n' "$*" >&2; }
 warn() { printf 'roe: %s\n' "$*" >&2; }
