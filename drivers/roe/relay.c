@@ -366,14 +366,20 @@ static void leave_rest(void)
 	tasklet_schedule(&relay->rest);
 }
 
-static void relay_leave(struct relay *relay, struct roe_qp *qp)
+/* What comes from now on is the doorbells'; what came before is sent. */
+static void relay_leave(struct roe_qp *qp)
 {
-	list_del(&qp->relay.node);
-	WRITE_ONCE(relay->on, relay->on - 1);
 	WRITE_ONCE(qp->relay.state, ROE_RELAY_LEAVING);
 	/* the state before the ring index: pairs with the barrier in roe_relay_has() */
 	smp_mb();
 	roe_qp_poll(qp);
+}
+
+/* Its timer does not stay where somebody else wants to run. */
+static void relay_let_go(struct relay *relay, struct roe_qp *qp)
+{
+	list_del(&qp->relay.node);
+	WRITE_ONCE(relay->on, relay->on - 1);
 	if (!alone())
 		roe_qp_hand_over(qp, relay->from);
 	off(qp);
@@ -455,10 +461,12 @@ static u32 sweep(struct relay *relay, struct list_head *qps)
 
 	list_for_each_entry_safe(qp, next, qps, relay.node) {
 		if (atomic_read(&qp->relay.parting) || READ_ONCE(qp->state) != IB_QPS_RTS ||
-		    !READ_ONCE(qp->dev->relay))
-			relay_leave(relay, qp);
-		else
+		    !READ_ONCE(qp->dev->relay)) {
+			relay_leave(qp);
+			relay_let_go(relay, qp);
+		} else {
 			sum += look(qp);
+		}
 		if (need_resched())
 			break;
 	}
@@ -547,8 +555,11 @@ static void relay_run(struct work_struct *work)
 	/* before the last look for who has asked: pairs with the barrier in ask() */
 	smp_mb();
 	relay_join(relay, &qps, &tally, false);
+	list_for_each_entry(qp, &qps, relay.node)
+		relay_leave(qp);
+	/* all of them behind the last train, in whose softirqs somebody may have woken up */
 	list_for_each_entry_safe(qp, next, &qps, relay.node)
-		relay_leave(relay, qp);
+		relay_let_go(relay, qp);
 	leave_rest();
 	preempt_enable();
 	/* the work may have been queued for one who was sent away by the run before */
