@@ -361,7 +361,7 @@ static void describe(struct ib_device *ibdev)
 {
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = 1;
-	ibdev->num_comp_vectors = num_possible_cpus();
+	ibdev->num_comp_vectors = num_online_cpus();
 	strscpy(ibdev->node_desc, "roe", sizeof(ibdev->node_desc));
 	ibdev->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
 				  BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);

@@ -53,6 +53,7 @@ struct roe_dev {
 	bool			up;	/* last port event; the same */
 	bool			missed;	/* events when nobody could have a reference; the same */
 	bool			scan;	/* addresses are looked for; link.c, one work writes it */
+	u64			seq;	/* order in which clients of the core got it; link.c */
 	struct list_head	presences;	/* net.c, RCU: its namespaces */
 	struct roe_presence	*home;		/* the one in @net, for life */
 	struct hlist_head	gids[1 << ROE_GID_HASH_BITS];	/* gid.c, RCU */

@@ -60,7 +60,7 @@ static bool to_us(const struct sock *sk, const struct sk_buff *p, const struct s
 		daddr = ip6_at(p, off)->daddr;
 	else
 		ipv6_addr_set_v4mapped(ip4_at(p, off)->daddr, &daddr);
-	return roe_net_owner(sock_net(sk), &daddr, skb->dev);
+	return roe_net_knows(sock_net(sk), &daddr, skb->dev);
 }
 
 /*

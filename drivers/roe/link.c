@@ -181,8 +181,10 @@ static DECLARE_DELAYED_WORK(scan_work, scan);
 int roe_link_live(struct ib_device *ibdev)
 {
 	struct roe_dev *dev = roe_dev(ibdev);
+	static u64 seq;
 
 	mutex_lock(&link_lock);
+	WRITE_ONCE(dev->seq, ++seq);
 	if (dev->gone) {
 		ib_unregister_device_queued(ibdev);
 	} else if (dev->missed) {
@@ -328,7 +330,7 @@ static int judge(struct net_device *ndev)
  * (roce_gid_mgmt.c): one on the VLAN itself would never get a GID. So as with a NIC there is
  * one device for all of them. What is below stays as long as the reference to @ndev.
  */
-static struct net_device *below_vlan(const char *name, struct net_device *ndev)
+static struct net_device *below_vlan(struct net_device *ndev)
 {
 	struct net_device *real = vlan_dev_real_dev(ndev);
 
@@ -337,22 +339,23 @@ static struct net_device *below_vlan(const char *name, struct net_device *ndev)
 		       netdev_name(ndev));
 		return NULL;
 	}
-	pr_info("%s is a VLAN: %s is for %s, with the addresses of both\n", netdev_name(ndev), name,
-		netdev_name(real));
 	return real;
 }
 
 static int newlink(const char *name, struct net_device *ndev)
 {
+	struct net_device *real = is_vlan_dev(ndev) ? below_vlan(ndev) : ndev;
 	int err;
 
-	if (is_vlan_dev(ndev))
-		ndev = below_vlan(name, ndev);
-	err = ndev ? judge(ndev) : -EOPNOTSUPP;
+	err = real ? judge(real) : -EOPNOTSUPP;
 	if (err)
 		return err;
 	end_devices(is_over, NULL);
-	return roe_device_add(name, ndev);
+	err = roe_device_add(name, real);
+	if (!err && real != ndev)
+		pr_info("%s is a VLAN: %s is for %s, with the addresses of both\n",
+			netdev_name(ndev), name, netdev_name(real));
+	return err;
 }
 
 static struct rdma_link_ops link_ops = {

@@ -30,9 +30,10 @@
 
 struct roe_net {
 	struct net		*net;
-	struct list_head	presences;	/* RCU; net_lock on change */
-	struct socket		*sock4, *sock6;	/* NULL: port taken, or no IPv6 */
-	bool			open;		/* has hooks and sockets; net_lock */
+	struct list_head	presences;	/* RCU; net_lock on change, to add @lock, too */
+	struct mutex		lock;		/* opens and closes; net_lock is inside */
+	struct socket		*sock4, *sock6;	/* NULL: port taken, or no IPv6; READ_ONCE */
+	bool			open;		/* has hooks and sockets; @lock */
 	bool			left;		/* somebody was here; net_lock */
 	struct delayed_work	close;		/* nobody has come for a while */
 };
@@ -45,7 +46,10 @@ struct roe_net {
 
 static unsigned int roe_net_id __read_mostly;
 
-/* Devices coming and going: serialises all changes of all namespaces. */
+/*
+ * Devices coming and going, in all namespaces; nobody who has it waits. To open or close a
+ * namespace takes grace periods, which are waited for with the lock of that one alone.
+ */
 static DEFINE_MUTEX(net_lock);
 
 static struct roe_net *roe_net(const struct net *net)
@@ -100,9 +104,29 @@ const struct net_device *roe_net_ingress(struct net *net, const struct sk_buff *
 	return ndev ?: skb->dev;
 }
 
+/**
+ * roe_net_knows() - is it the address of any device?
+ * @net: namespace
+ * @addr: IPv6, or IPv4 mapped
+ * @ndev: where a packet for it came in
+ *
+ * RCU read-side section.
+ *
+ * Return: whether one has that GID, the namespace's own or another's.
+ */
+bool roe_net_knows(struct net *net, const struct in6_addr *addr, const struct net_device *ndev)
+{
+	const struct roe_presence *p;
+
+	list_for_each_entry_rcu(p, &roe_net(net)->presences, in_net)
+		if (roe_gid_find(p->dev, addr, ndev))
+			return true;
+	return false;
+}
+
 static struct roe_dev *earlier(struct roe_dev *a, struct roe_dev *b)
 {
-	return !a || b->ib.index < a->ib.index ? b : a;
+	return !a || READ_ONCE(b->seq) < READ_ONCE(a->seq) ? b : a;
 }
 
 /**
@@ -113,7 +137,7 @@ static struct roe_dev *earlier(struct roe_dev *a, struct roe_dev *b)
  *
  * Of several with that GID it is the one that RDMA-CM takes for a connection: of those that
  * the namespace may use (rdma system set netns exclusive) the one with that GID on @ndev,
- * otherwise the one registered first.
+ * otherwise the one registered, or moved to its RDMA namespace, first.
  *
  * RCU read-side section, in which the result is valid.
  *
@@ -148,21 +172,37 @@ static bool to_our_port(const struct sk_buff *skb)
 
 /*
  * conntrack confirms a flow in a LOCAL_IN hook that may run behind ours; to
- * steal the first packet would leave the flow NEW for ever (datapath.md 3.4),
- * and to pass it on would lose it where rdma_rxe owns the port. So it is
- * confirmed here, the last place it passes. RCU held by netfilter.
- *
- * Returns conntrack's verdict.
+ * steal the first packet would leave the flow NEW for ever (datapath.md 3.4).
  */
-static unsigned int confirm(struct sk_buff *skb)
+static bool is_unconfirmed(const struct sk_buff *skb)
 {
-	const struct nf_ct_hook *ct_hook;
 	enum ip_conntrack_info info;
 	const struct nf_conn *ct = nf_ct_get(skb, &info);
 
-	if (!IS_ENABLED(CONFIG_NF_CONNTRACK) || !ct || nf_ct_is_confirmed(ct))
-		return NF_ACCEPT;
-	ct_hook = rcu_dereference(nf_ct_hook);
+	return IS_ENABLED(CONFIG_NF_CONNTRACK) && ct && !nf_ct_is_confirmed(ct);
+}
+
+/*
+ * Does what is passed on, behind conntrack's hook, come back by our socket? In a VRF it is not
+ * found, unless sysctl says so.
+ */
+static bool comes_back(const struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	const struct roe_net *rn = roe_net(state->net);
+
+	return READ_ONCE(*(state->pf == NFPROTO_IPV6 ? &rn->sock6 : &rn->sock4)) &&
+	       !netif_is_l3_master(skb->dev);
+}
+
+/*
+ * What would be lost to rdma_rxe's socket, or nobody's, is confirmed here, the last place that
+ * it passes. That is all but for one duty of conntrack's hook: nobody is told of the new flow.
+ * RCU held by netfilter. Returns conntrack's verdict.
+ */
+static unsigned int confirm(struct sk_buff *skb)
+{
+	const struct nf_ct_hook *ct_hook = rcu_dereference(nf_ct_hook);
+
 	return ct_hook ? roe_compat_ct_confirm(ct_hook, skb) : NF_ACCEPT;
 }
 
@@ -171,9 +211,13 @@ static unsigned int hook_take(struct sk_buff *skb, const struct nf_hook_state *s
 	enum roe_rx_verdict verdict;
 	unsigned int ct_verdict;
 
-	ct_verdict = confirm(skb);
-	if (ct_verdict != NF_ACCEPT)
-		return ct_verdict;
+	if (is_unconfirmed(skb)) {
+		if (comes_back(skb, state))
+			return NF_ACCEPT;
+		ct_verdict = confirm(skb);
+		if (ct_verdict != NF_ACCEPT)
+			return ct_verdict;
+	}
 
 	/* NFQUEUE reinjects from process context with softirqs enabled. */
 	local_bh_disable();
@@ -317,37 +361,45 @@ static int open_net(struct net *net, struct roe_net *rn)
 {
 	int err;
 
+	lockdep_assert_held(&rn->lock);
 	err = nf_register_net_hooks(net, hooks, ARRAY_SIZE(hooks));
 	if (err)
 		return err;
-	rn->sock4 = open_socket(net, false);
+	WRITE_ONCE(rn->sock4, open_socket(net, false));
 	/* or the kernel would look for a module, with RTNL held where a GID is added */
-	rn->sock6 = ipv6_mod_enabled() ? open_socket(net, true) : NULL;
+	WRITE_ONCE(rn->sock6, ipv6_mod_enabled() ? open_socket(net, true) : NULL);
 	rn->open = true;
 	return 0;
 }
 
-/* If nobody is there (any more). */
+/* If nobody is there (any more): with the lock nobody comes. */
 static void close_net(struct roe_net *rn)
 {
-	lockdep_assert_held(&net_lock);
+	lockdep_assert_held(&rn->lock);
 	if (!rn->open || !list_empty(&rn->presences))
 		return;
 	nf_unregister_net_hooks(rn->net, hooks, ARRAY_SIZE(hooks));
 	close_socket(rn->sock4);
 	close_socket(rn->sock6);
-	rn->sock4 = NULL;
-	rn->sock6 = NULL;
+	WRITE_ONCE(rn->sock4, NULL);
+	WRITE_ONCE(rn->sock6, NULL);
 	rn->open = false;
+}
+
+static void close_now(struct roe_net *rn)
+{
+	mutex_lock(&rn->lock);
+	close_net(rn);
+	mutex_unlock(&rn->lock);
 }
 
 static void close_late(struct work_struct *work)
 {
 	struct roe_net *rn = container_of(to_delayed_work(work), struct roe_net, close);
 
-	mutex_lock(&net_lock);
-	close_net(rn);
-	mutex_unlock(&net_lock);
+	/* somebody else has left since this run was due: the next one is about him */
+	if (!delayed_work_pending(&rn->close))
+		close_now(rn);
 }
 
 static struct roe_presence *find(const struct roe_dev *dev, const struct net *net)
@@ -363,23 +415,26 @@ static struct roe_presence *find(const struct roe_dev *dev, const struct net *ne
 
 static struct roe_presence *appear(struct roe_dev *dev, struct net *net)
 {
-	struct roe_net *rn = roe_net(net);
-	struct roe_presence *p;
-	int err = 0;
+	struct roe_presence *p = kzalloc(sizeof(*p), GFP_KERNEL);
 
-	p = kzalloc(sizeof(*p), GFP_KERNEL);
 	if (!p)
 		return ERR_PTR(-ENOMEM);
-	if (!rn->open)
-		err = open_net(net, rn);
-	if (err) {
-		kfree(p);
-		return ERR_PTR(err);
-	}
 	p->dev = dev;
 	p->net = net;
 	list_add_tail_rcu(&p->of_dev, &dev->presences);
-	list_add_tail_rcu(&p->in_net, &rn->presences);
+	list_add_tail_rcu(&p->in_net, &roe_net(net)->presences);
+	return p;
+}
+
+static struct roe_presence *enter(struct roe_dev *dev, struct net *net)
+{
+	struct roe_presence *p;
+
+	mutex_lock(&net_lock);
+	p = find(dev, net) ?: appear(dev, net);
+	if (!IS_ERR(p))
+		p->users++;
+	mutex_unlock(&net_lock);
 	return p;
 }
 
@@ -400,23 +455,35 @@ static void vanish(struct roe_presence *p)
  * @dev: device
  * @net: namespace, to which the caller has a reference
  *
- * Process context.
+ * Process context, RTNL may be held.
  *
  * Return: a presence, to be given to roe_net_leave(), or an ERR_PTR.
  */
 struct roe_presence *roe_net_enter(struct roe_dev *dev, struct net *net)
 {
+	struct roe_net *rn = roe_net(net);
 	struct roe_presence *p;
+	int err = 0;
 
-	mutex_lock(&net_lock);
-	p = find(dev, net) ?: appear(dev, net);
-	if (!IS_ERR(p))
-		p->users++;
-	mutex_unlock(&net_lock);
+	mutex_lock(&rn->lock);
+	if (!rn->open)
+		err = open_net(net, rn);
+	p = err ? ERR_PTR(err) : enter(dev, net);
+	if (IS_ERR(p))
+		close_net(rn);
+	mutex_unlock(&rn->lock);
 	return p;
 }
 
-static void leave(struct roe_presence *p, bool close)
+ROE_EXPORT_FOR_TEST(roe_net_enter);
+
+/**
+ * roe_net_leave() - undo roe_net_enter()
+ * @p: presence; its namespace may have ended before. Process context
+ *
+ * If it was the last one there, hooks and sockets stay for a moment, with nobody to find.
+ */
+void roe_net_leave(struct roe_presence *p)
 {
 	struct roe_net *rn;
 
@@ -427,26 +494,14 @@ static void leave(struct roe_presence *p, bool close)
 			vanish(p);
 			/* that of who left before is not about us */
 			cancel_delayed_work(&rn->close);
-			if (close)
-				close_net(rn);
-			else
-				schedule_delayed_work(&rn->close, CLOSE_AFTER);
+			schedule_delayed_work(&rn->close, CLOSE_AFTER);
 		}
 		kfree_rcu(p, rcu);
 	}
 	mutex_unlock(&net_lock);
 }
 
-/**
- * roe_net_leave() - undo roe_net_enter()
- * @p: presence; its namespace may have ended before. Process context
- *
- * If it was the last one there, hooks and sockets stay for a moment, with nobody to find.
- */
-void roe_net_leave(struct roe_presence *p)
-{
-	leave(p, false);
-}
+ROE_EXPORT_FOR_TEST(roe_net_leave);
 
 /**
  * roe_net_add() - packets of its namespace may reach this device
@@ -466,15 +521,19 @@ int roe_net_add(struct roe_dev *dev)
 
 /**
  * roe_net_del() - undo roe_net_add()
- * @dev: device; its GIDs have gone
+ * @dev: device; its GIDs have gone. Process context, RTNL not held
  *
  * On return no hook and no socket is running that could have seen @dev: a
  * removed hook may still be at work (datapath.md 3.3).
  */
 void roe_net_del(struct roe_dev *dev)
 {
-	/* rdma_rxe may be the next who wants the port */
-	leave(dev->home, true);
+	roe_net_leave(dev->home);
+	/*
+	 * rdma_rxe may be the next who wants the port. The namespace does not end before link.c
+	 * has seen that the device has.
+	 */
+	close_now(roe_net(dev->net));
 	synchronize_net();
 }
 
@@ -484,6 +543,7 @@ static int __net_init presence_init_net(struct net *net)
 
 	rn->net = net;
 	INIT_LIST_HEAD(&rn->presences);
+	mutex_init(&rn->lock);
 	INIT_DELAYED_WORK(&rn->close, close_late);
 	return 0;
 }
@@ -500,10 +560,10 @@ static void __net_exit presence_exit_net(struct net *net)
 	mutex_lock(&net_lock);
 	list_for_each_entry_safe(p, next, &rn->presences, in_net)
 		vanish(p);
-	close_net(rn);
 	mutex_unlock(&net_lock);
 	/* nobody queues it any more: there is no presence with this namespace */
 	cancel_delayed_work_sync(&rn->close);
+	close_now(rn);
 	/* Who sends may have found the namespace just before the last one left. */
 	if (rn->left)
 		synchronize_net();

@@ -102,6 +102,8 @@ struct list_head *roe_net_presences(struct net *net);
 
 /* The netdev that a packet came by, not the VRF over it. RCU. */
 const struct net_device *roe_net_ingress(struct net *net, const struct sk_buff *skb);
+/* Has any device of the namespace that address? RCU. */
+bool roe_net_knows(struct net *net, const struct in6_addr *addr, const struct net_device *ndev);
 /*
  * The device of the namespace that owns @addr, if two do the one that has it on @ndev. RCU.
  */

@@ -99,6 +99,36 @@ tracked()
 	none_lost "$before" && [ "$(tracked_packets)" -ge 100 ]
 }
 
+# told ADDRESS-A ADDRESS-B - conntrack tells who listens of the new flow from B to the port
+told()
+{
+	python3 -c '
+import socket, sys, time
+s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)   # NETLINK_NETFILTER
+s.bind((0, 1))                                              # NF_NETLINK_CONNTRACK_NEW
+s.settimeout(1)
+print("listening", flush=True)
+b = sys.argv[1]
+kind, head = (socket.AF_INET6, b"\x14\x00\x03\x00") if ":" in b else \
+             (socket.AF_INET, b"\x08\x00\x01\x00")        # CTA_IP_V6_SRC, CTA_IP_V4_SRC
+peer = socket.inet_pton(kind, b)
+port = b"\x06\x00\x03\x00" + (4791).to_bytes(2, "big")     # CTA_PROTO_DST_PORT
+for _ in range(120):
+    try:
+        event = s.recv(65536)
+        _, _, source = event.partition(head)                # of the first packet
+        if source.startswith(peer) and port in event:
+            sys.exit(0)
+    except socket.timeout:
+        pass
+sys.exit("nobody told of a flow to the port")' "$2" > "$TMP/told" 2>&1 &
+	local listener=$!
+	wait_for 20 grep -q listening "$TMP/told" && pp 60 "$1" "$2" || kill $listener
+	wait $listener && return
+	cat "$TMP/told"
+	return 1
+}
+
 run_all()
 {
 	check "$1: without rules" pp 60 10.0.0.1 10.0.0.2
@@ -127,6 +157,13 @@ run_all "roe alone"
 check "roe goes" rmmod roe
 links=()
 rules "udp dport 4791 ct state new counter accept"
+modprobe nf_conntrack_netlink
+load_roe
+link_add roe0 va && link_add roe1 vb rb
+check "conntrack tells of a new flow, IPv4" told 10.0.0.1 10.0.0.2
+check "conntrack tells of a new flow, IPv6" told fd00:a::1 fd00:a::2
+check "roe goes again" rmmod roe
+links=()
 if modinfo rdma_rxe >/dev/null 2>&1; then
 	check "rdma_rxe has the port" modprobe rdma_rxe
 	load_roe

@@ -401,6 +401,9 @@ refused_by_roe "the same name again" "vb: the name roe0 is in use" \
 	rdma link add roe0 type "$ROE_TYPE" netdev vb
 refused_by_roe "a second link on the same netdev" "va already has a roe device" \
 	rdma link add roe9 type "$ROE_TYPE" netdev va
+ip link add link va name va.6 type vlan id 6 && netdevs+=(va.6)
+refused_by_roe "nor one on a VLAN over it" "va already has a roe device" \
+	rdma link add roe9 type "$ROE_TYPE" netdev va.6
 check "the first link has lost nothing" traffic roe0 10.1.0.1
 refused "delete a link that is not there" "no such|nodev|not found|invalid|wrong|missing" \
 	rdma link delete nonesuch
