@@ -168,6 +168,8 @@ void roe_mcast_refresh(struct roe_dev *dev)
 	}
 }
 
+ROE_EXPORT_FOR_TEST(roe_mcast_refresh);
+
 /* --- groups --- */
 
 static struct group *create(struct roe_dev *dev, const struct in6_addr *gid)
@@ -274,6 +276,8 @@ int roe_mcast_attach(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	return err;
 }
 
+ROE_EXPORT_FOR_TEST(roe_mcast_attach);
+
 /**
  * roe_mcast_detach() - verb
  * @ibqp: QP
@@ -291,6 +295,8 @@ int roe_mcast_detach(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	rtnl_unlock();
 	return err;
 }
+
+ROE_EXPORT_FOR_TEST(roe_mcast_detach);
 
 /* --- delivery --- */
 
@@ -372,6 +378,8 @@ struct roe_qp *roe_mcast_member(struct net *net, const struct net_device *ndev,
 	return NULL;
 }
 
+ROE_EXPORT_FOR_TEST(roe_mcast_member);
+
 static void deliver(const struct group *g, struct roe_rx_pkt *pkts, unsigned int n)
 {
 	const struct member *m;
@@ -412,3 +420,5 @@ void roe_mcast_init(struct roe_dev *dev)
 {
 	hash_init(dev->mcast.groups);
 }
+
+ROE_EXPORT_FOR_TEST(roe_mcast_init);
