@@ -282,6 +282,7 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->late = 0;
 	sim->scripted = false;
 	sim->dup_last = false;
+	sim->listed = false;
 }
 
 /* --- the network ----------------------------------------------------------- */
@@ -386,10 +387,8 @@ static void transmit(struct sim *sim, struct sim_pkt *pkt)
 	deliver_at(sim, pkt, arrival(sim));
 }
 
-/* Play the script with what was held back; from here on the network is clean. */
-static void release(struct sim *sim)
+static void play_script(struct sim *sim, u64 at)
 {
-	u64 at = sim->now + SIM_WIRE_NS;
 	unsigned int i;
 
 	for (i = 0; i < sim->limit; i++) {
@@ -412,6 +411,33 @@ static void release(struct sim *sim)
 		}
 	}
 	sim->nheld = 0;
+}
+
+static void play_list(struct sim *sim, u64 at)
+{
+	unsigned int i;
+
+	for (i = 0; i < sim->nlist; i++) {
+		struct sim_pkt *copy = NULL;
+
+		if (sim->list[i] < sim->nheld)
+			copy = copy_pkt(sim, sim->held[sim->list[i]]);
+		if (copy)
+			deliver_at(sim, copy, at);
+	}
+	while (sim->nheld)
+		sim_put(sim, sim->held[--sim->nheld]);
+}
+
+/* Play the script with what was held back; from here on the network is clean. */
+static void release(struct sim *sim)
+{
+	u64 at = sim->now + SIM_WIRE_NS;
+
+	if (sim->listed)
+		play_list(sim, at);
+	else
+		play_script(sim, at);
 	sim->scripted = false;
 }
 
@@ -450,6 +476,33 @@ bool sim_script(struct sim *sim, unsigned int n, u32 fates, u32 perm)
 			return false;
 		}
 	}
+	return true;
+}
+
+u32 sim_lists(unsigned int n)
+{
+	unsigned int base = min_t(unsigned int, n, SIM_LIST) + 1, i;
+	u32 lists = 1;
+
+	for (i = 1; i < base; i++)
+		lists *= base * base;
+	return lists;
+}
+
+bool sim_list(struct sim *sim, unsigned int n, u32 number)
+{
+	unsigned int listed = min_t(unsigned int, n, SIM_LIST), i;
+	u8 times[SIM_LIST] = {};
+
+	/* its digits are what arrives, 0 is nothing: within a number it would be another's list */
+	for (sim->nlist = 0; number; number /= listed + 1) {
+		i = number % (listed + 1);
+		if (!i || times[i - 1]++ == 2)
+			return false;
+		sim->list[sim->nlist++] = i - 1;
+	}
+	for (i = listed; i < n; i++)
+		sim->list[sim->nlist++] = i;
 	return true;
 }
 

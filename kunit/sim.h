@@ -20,6 +20,7 @@
 #define SIM_RD_ATOMIC	4
 #define SIM_BATCH	64
 #define SIM_SCRIPT	5	/* packets that a script plays with */
+#define SIM_LIST	3	/* of those, whose copies may be anywhere */
 #define SIM_WIRE_NS	(10 * NSEC_PER_USEC)
 #define SIM_SECRET	0x5a	/* what memory holds where nothing may be written */
 
@@ -104,6 +105,9 @@ struct sim {
 	struct sim_pkt	*held[SIM_SCRIPT];
 	u8		fate[SIM_SCRIPT], order[SIM_SCRIPT];
 	bool		dup_last;	/* the copies come behind all others */
+	bool		listed;		/* these arrive, whatever fate and order say */
+	u8		list[2 * SIM_SCRIPT];
+	unsigned int	nlist;
 };
 
 struct sim *sim_create(struct kunit *test);
@@ -118,6 +122,12 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1);
 bool sim_script(struct sim *sim, unsigned int n, u32 fates, u32 perm);
 u32 sim_fates(unsigned int n);
 u32 sim_orders(unsigned int n);
+/*
+ * What arrives of the first @n packets, from a number below sim_lists(): SIM_LIST of them as
+ * the number says, the others behind; false: another says the same, or one comes thrice.
+ */
+bool sim_list(struct sim *sim, unsigned int n, u32 number);
+u32 sim_lists(unsigned int n);
 
 /* The memory of both sides is on demand from now on, and no page of it is there. */
 void sim_on_demand(struct sim *sim);

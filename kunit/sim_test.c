@@ -2,9 +2,11 @@
 /*
  * Two QPs on a network that loses, doubles and reorders (harness: sim.h).
  *
- * Schedules are complete: for every opcode, every way in which the first five
- * packets of one direction can be dropped, delivered or doubled, in every
- * order; then random ones. Whatever the network did: data right, completions
+ * Schedules are complete: for every operation that sends packets, every way in
+ * which the first ones of one direction (five at most, those sent before any of
+ * them arrives) can be dropped, delivered or doubled, in every order, with the
+ * copies right behind their packets or behind all; and with copies anywhere among
+ * the first three. Then random ones. Whatever the network did: data right, completions
  * exactly once and in order, atomics executed once, QP still in RTS.
  */
 #include <linux/lockdep.h>
@@ -120,16 +122,33 @@ static const char *one_schedule(struct sim *sim, const struct load *load)
 	return sim_check(sim);
 }
 
+static void begin_run(struct sim *sim)
+{
+	sim_reset(sim, PSN0, PSN1);
+	/* enough for each message, and half of it to be filled the next time */
+	sim->slot = 2048;
+}
+
 /* How many packets there are to play with in direction @dir. */
 static unsigned int clean_run(struct kunit *test, const struct load *load, unsigned int dir)
 {
 	struct sim *sim = test->priv;
 	const char *wrong;
 
-	sim_reset(sim, PSN0, PSN1);
+	begin_run(sim);
 	wrong = one_schedule(sim, load);
 	KUNIT_EXPECT_NULL_MSG(test, wrong, "clean network: %s", wrong);
 	return min_t(unsigned int, sim->sent[dir], SIM_SCRIPT);
+}
+
+/* With a script of the first @n packets. */
+static void begin_script(struct sim *sim, unsigned int dir, unsigned int n)
+{
+	begin_run(sim);
+	sim->scripted = true;
+	sim->dir = dir;
+	/* fewer may come than in a clean run: packets wait for answers */
+	sim->limit = n;
 }
 
 static u32 all_schedules(struct kunit *test, const struct load *load, unsigned int dir,
@@ -144,12 +163,8 @@ static u32 all_schedules(struct kunit *test, const struct load *load, unsigned i
 		for (perm = 0; perm < sim_orders(n); perm++) {
 			if (!sim_script(sim, n, fates, perm))
 				continue;
-			sim_reset(sim, PSN0, PSN1);
-			sim->scripted = true;
-			sim->dir = dir;
+			begin_script(sim, dir, n);
 			sim->dup_last = dup_last;
-			/* fewer may come than in a clean run: packets wait for answers */
-			sim->limit = n;
 			wrong = one_schedule(sim, load);
 			runs++;
 			if (wrong) {
@@ -163,6 +178,32 @@ static u32 all_schedules(struct kunit *test, const struct load *load, unsigned i
 	return runs;
 }
 
+/* Copies wherever one can be, such as 1 2 1 3. */
+static u32 all_lists(struct kunit *test, const struct load *load, unsigned int dir)
+{
+	/* words of that many letters, each of them twice at most */
+	static const u16 words[] = { 1, 3, 19, 271 };
+	struct sim *sim = test->priv;
+	unsigned int n = clean_run(test, load, dir);
+	u32 number, runs = 0;
+	const char *wrong;
+
+	for (number = 0; number < sim_lists(n); number++, cond_resched()) {
+		if (!sim_list(sim, n, number))
+			continue;
+		begin_script(sim, dir, n);
+		sim->listed = true;
+		wrong = one_schedule(sim, load);
+		runs++;
+		if (wrong) {
+			KUNIT_FAIL(test, "dir %u list %u: %s", dir, number, wrong);
+			return runs;
+		}
+	}
+	KUNIT_EXPECT_EQ(test, runs, words[min_t(unsigned int, n, SIM_LIST)]);
+	return runs;
+}
+
 static void sim_every_schedule(struct kunit *test)
 {
 	u32 runs = 0;
@@ -172,6 +213,8 @@ static void sim_every_schedule(struct kunit *test)
 	lockdep_off();
 	for (i = 0; i < 4; i++)
 		runs += all_schedules(test, test->param_value, i & 1, i & 2);
+	for (i = 0; i < 2; i++)
+		runs += all_lists(test, test->param_value, i);
 	lockdep_on();
 	kunit_info(test, "%u schedules\n", runs);
 }
@@ -1731,6 +1774,44 @@ static void error_too_many_reads(struct kunit *test)
 	sim->side[1].qp->resp.rsrc_nr = 0;
 	p = a_read(sim, 0, 10);
 	expect_refused(test, &p, ROE_NAK_INV_REQ);
+}
+
+/* As NICs do, which are told a logarithm; and 16 come in one burst. */
+static void error_reads_rounded(struct kunit *test)
+{
+	static const struct {
+		u8 told;
+		u32 slots;
+	} rows[] = {
+		{ 0, 0 }, { 1, 16 }, { 16, 16 }, { 17, 32 }, { 128, 128 }, { 33, 64 },
+	};
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	struct ib_qp_attr attr = {};
+	struct roe_rx_pkt rx = {};
+	struct roe_pkt p;
+	unsigned int i;
+	int err;
+
+	qp->state = IB_QPS_SQD;
+	qp->sq_drained = true;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		attr.max_dest_rd_atomic = rows[i].told;
+		err = roe_qp_modify(&qp->ib, &attr, IB_QP_MAX_DEST_RD_ATOMIC, NULL);
+		KUNIT_ASSERT_EQ(test, err, 0);
+		KUNIT_EXPECT_EQ_MSG(test, qp->resp.rsrc_nr, rows[i].slots, "%u", rows[i].told);
+	}
+	for (i = 0; i <= 64; i++) {
+		rx.p = a_read(sim, i, 10);
+		sim_receive(sim, 1, &rx);
+	}
+	sim_emit(sim, 1);
+	for (i = 0; i < 64; i++) {
+		KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+		KUNIT_EXPECT_EQ(test, p.opcode, ROE_OP_READ_RESP_ONLY);
+	}
+	KUNIT_EXPECT_TRUE(test, next_pkt(sim, 0, &p));
+	KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_INV_REQ);
 }
 
 static struct roe_pkt a_flush(struct sim *sim, u32 n)
@@ -3722,6 +3803,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_dup_read_stalled),
 	KUNIT_CASE(error_dup_read_rest),
 	KUNIT_CASE(error_too_many_reads),
+	KUNIT_CASE(error_reads_rounded),
 	KUNIT_CASE(error_too_many_flushes),
 	KUNIT_CASE(error_flushes_after_read),
 	KUNIT_CASE(error_dup_after_wrap),

@@ -409,6 +409,8 @@ int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	return err;
 }
 
+ROE_EXPORT_FOR_TEST(roe_qp_modify);
+
 /**
  * roe_qp_query() - ib_device_ops.query_qp
  * @ibqp: the QP
