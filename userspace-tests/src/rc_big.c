@@ -6,11 +6,11 @@
  *
  * Moves MIB (default 1024) MiB in messages of 64 MiB by WRITE, READ and SEND, every
  * byte checked. Then WRITEs into a region of more than 4 GiB, the last one of exactly
- * 2^31 bytes; one of a byte more is refused. A small machine can do it: the region is a
- * file of 68 MiB mapped many times over, what is sent one of 6 MiB; with lengths that are
- * no powers of two an offset that has lost bits is one of other bytes. huge: the files are
- * of 2 MiB pages, of which 37 have to be free; a checked kernel takes minutes to pin 4 GiB
- * page by page.
+ * 2^31 bytes; messages of a byte more are refused, and so is a READ of 2^31 at a path MTU of
+ * 256. A small machine can do it: the region is a file of 68 MiB mapped many times over, what
+ * is sent one of 6 MiB; with lengths that are no powers of two an offset that has lost bits
+ * is one of other bytes. huge: the files are of 2 MiB pages, of which 37 have to be free; a
+ * checked kernel takes minutes to pin 4 GiB page by page.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -192,29 +192,55 @@ static bool big_arrived(const uint8_t *mem)
 	       sent(mem, START + BIG, LEN - BIG - START, BIG - LAP);
 }
 
-/* A byte more than a message may have, all of it in the region. */
-static bool refused(uintptr_t laddr, uint32_t lkey, uintptr_t raddr, uint32_t rkey)
+static bool refused(struct ibv_send_wr *wr, const struct rt_opt *opt)
 {
-	struct ibv_sge sge = { .addr = laddr, .length = BIG + 1, .lkey = lkey };
-	struct ibv_send_wr wr = rt_wr(1, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, &sge, 1);
 	struct rt_pair p;
 	bool ok;
 
-	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &rt_defaults);
-	wr.wr.rdma.remote_addr = raddr;
-	wr.wr.rdma.rkey = rkey;
-	ok = RT_EQ(rt_post(&p.a, &wr), 0) &&
+	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), opt);
+	ok = RT_EQ(rt_post(&p.a, wr), 0) &&
 	     rt_expect(p.a.scq, 1, IBV_WC_LOC_LEN_ERR, NULL) &&
 	     rt_wait_state(&p.a, IBV_QPS_ERR);
 	rt_pair_destroy(&p);
 	return ok;
 }
 
+/* More bytes than a message may have, or more PSNs than a READ; all of it in the regions. */
+static void test_too_long(struct ibv_mr *smr, struct ibv_mr *mr)
+{
+	static const struct {
+		const char *what;
+		enum ibv_wr_opcode op;
+		uint32_t len;
+		enum ibv_mtu mtu;
+	} rows[] = {
+		{ "one of 2^31 + 1 bytes", IBV_WR_RDMA_WRITE, BIG + 1 },
+		{ "a READ of 2^31 + 1 bytes", IBV_WR_RDMA_READ, BIG + 1 },
+		{ "a SEND of 2^31 + 1 bytes", IBV_WR_SEND, BIG + 1 },
+		{ "a READ of 2^31 bytes at a path MTU of 256", IBV_WR_RDMA_READ, BIG, IBV_MTU_256 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct ibv_sge sge = {
+			.addr = (uintptr_t)smr->addr, .length = rows[i].len,
+			.lkey = smr->lkey,
+		};
+		struct ibv_send_wr wr = rt_wr(1, rows[i].op, IBV_SEND_SIGNALED, &sge, 1);
+		struct rt_opt opt = rt_defaults;
+
+		opt.mtu = rows[i].mtu;
+		wr.wr.rdma.remote_addr = (uintptr_t)mr->addr;
+		wr.wr.rdma.rkey = mr->rkey;
+		rt_ok(refused(&wr, &opt), "%s is refused", rows[i].what);
+	}
+}
+
 static void test_region(unsigned int flags)
 {
 	uint8_t *mem = map_target(flags), *src = map_source(flags);
 	struct ibv_mr *mr = ibv_reg_mr(rt_dev_b()->pd, mem, LEN, RT_ACCESS_ALL);
-	struct ibv_mr *smr = ibv_reg_mr(rt_dev_a()->pd, src, SOURCE_LEN, 0);
+	struct ibv_mr *smr = ibv_reg_mr(rt_dev_a()->pd, src, SOURCE_LEN, IBV_ACCESS_LOCAL_WRITE);
 	struct rt_pair p;
 
 	if (!rt_ok(mr && smr, "register a region of %zu MiB (%s)", LEN / MIB,
@@ -233,8 +259,7 @@ static void test_region(unsigned int flags)
 	rt_ok(write_big(&p, (uintptr_t)src, smr->lkey, (uintptr_t)mem + START, mr->rkey,
 			BIG) && big_arrived(mem),
 	      "one WRITE of 2^31 bytes");
-	rt_ok(refused((uintptr_t)src, smr->lkey, (uintptr_t)mem, mr->rkey),
-	      "one of 2^31 + 1 bytes is refused");
+	test_too_long(smr, mr);
 	rt_pair_destroy(&p);
 	ibv_dereg_mr(smr);
 	ibv_dereg_mr(mr);
