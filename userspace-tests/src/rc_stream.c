@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * rc_stream - a data-verifying RC stream between two machines.
+ * rc_stream - a data-verifying stream between two machines, by RC or UC.
  *
  * usage: rc_stream -d DEV [-g GID] [-s SEED] PORT MESSAGES [SERVER]
  *
@@ -15,6 +15,9 @@
  * both environments no message is short, none is a READ, and the timer waits longer than
  * a busy machine is late: what counts skbs wants those of messages, not of
  * retransmissions.
+ * RT_STREAM=uc in both environments is a stream by UC, without READs and the counter, one
+ * message in flight: give it a wire that loses nothing, and a pace. RT_STREAM=srq is one by
+ * RC whose receives are taken from an SRQ.
  *
  * Output: TAP. Exit code: 0 all ok, 1 a check failed, 2 could not run.
  */
@@ -42,7 +45,7 @@ struct hello {
 static struct rt_buf buf;
 static struct rt_qp qp;
 static int sock;
-static bool bulk;
+static bool bulk, by_uc, by_srq;
 
 static size_t slot(uint32_t i)
 {
@@ -93,7 +96,7 @@ static size_t plan(uint64_t seed, uint32_t i, int *kind)
 {
 	uint64_t s = seed + i, r = rt_rand(&s);
 
-	*kind = r % (bulk ? 2 : 3);
+	*kind = r % (bulk || by_uc ? 2 : 3);
 	r >>= 8;
 	if (bulk)
 		return 30000 + r % 10001;
@@ -136,7 +139,7 @@ static bool serve(const struct hello *h)
 		}
 	}
 	rt_diag("%u messages, %llu bytes", i, (unsigned long long)sum);
-	return wait_counter((void *)buf.p, h->messages);
+	return by_uc || wait_counter((void *)buf.p, h->messages);
 }
 
 /* The last message before @i that left its data at the server, or -1. */
@@ -180,7 +183,8 @@ static bool request(struct hello *peer, uint32_t i, uint64_t seed)
 	add.wr.atomic.remote_addr = peer->addr;
 	add.wr.atomic.rkey = peer->rkey;
 	add.wr.atomic.compare_add = 1;
-	wr.next = &add;
+	if (!by_uc)
+		wr.next = &add;
 	return RT_EQ(rt_post(&qp, &wr), 0);
 }
 
@@ -215,11 +219,11 @@ static bool drive(struct hello *peer, uint64_t seed, uint32_t messages)
 
 	for (done = 0; done < messages; done++) {
 		rest();
-		while (posted < messages && posted - done < WINDOW)
+		while (posted < messages && posted - done < (by_uc ? 1 : WINDOW))
 			if (!request(peer, posted++, seed))
 				return false;
 		if (!rt_expect(qp.scq, done, IBV_WC_SUCCESS, &wc) ||
-		    !rt_expect(qp.scq, 1ull << 32 | done, IBV_WC_SUCCESS, &wc) ||
+		    (!by_uc && !rt_expect(qp.scq, 1ull << 32 | done, IBV_WC_SUCCESS, &wc)) ||
 		    !check_read(seed, done)) {
 			rt_diag("message %u of %zu bytes", done,
 				plan(seed, done, &kind));
@@ -227,6 +231,37 @@ static bool drive(struct hello *peer, uint64_t seed, uint32_t messages)
 		}
 	}
 	return RT_EQ(rt_state(&qp), IBV_QPS_RTS);
+}
+
+/* What RT_STREAM in the environment says. */
+static void choose(struct rt_opt *opt)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = MAX_MESSAGES, .max_sge = 1 } };
+	const char *how = getenv("RT_STREAM");
+
+	by_uc = how && !strcmp(how, "uc");
+	by_srq = how && !strcmp(how, "srq");
+	if (how && !by_uc && !by_srq)
+		rt_die("RT_STREAM=%s?", how);
+	if (by_uc)
+		opt->type = IBV_QPT_UC;
+	if (!by_srq)
+		return;
+	opt->srq = ibv_create_srq(rt_dev_a()->pd, &init);
+	if (!opt->srq)
+		rt_die("create SRQ: %s", strerror(errno));
+}
+
+/* The receive of message @i names its slot. */
+static int post_recv(uint32_t i)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)buf.p + slot(i), .length = SLOT, .lkey = buf.mr->lkey
+	};
+	struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	return by_srq ? ibv_post_srq_recv(qp.opt.srq, &wr, &bad) :
+			ibv_post_recv(qp.qp, &wr, &bad);
 }
 
 int main(int argc, char **argv)
@@ -250,6 +285,7 @@ int main(int argc, char **argv)
 		rt_die("at most %d messages", MAX_MESSAGES);
 
 	buf = rt_buf(rt_dev_a(), slot(mine.messages), RT_ACCESS_ALL);
+	choose(&opt);
 	opt.cap.max_recv_wr = MAX_MESSAGES;
 	opt.cqe = 2 * MAX_MESSAGES;
 	opt.timeout = bulk ? 20 : 14;	/* 67 ms: losses are many here */
@@ -269,10 +305,10 @@ int main(int argc, char **argv)
 		rt_die("%u messages here, %u there", mine.messages, peer.messages);
 	if (rt_to_rtr(&qp, &peer.gid, peer.qpn) || rt_to_rts(&qp))
 		rt_die("connect: %s", strerror(errno));
-	/* A receive for each SEND and WRITE; SENDs name their slot. */
+	/* For each SEND and WRITE. */
 	for (i = 0; !host && i < peer.messages; i++) {
 		plan(peer.seed, i, &kind);
-		if (kind != 2 && rt_post_recv(&qp, i, &buf, slot(i), SLOT))
+		if (kind != 2 && post_recv(i))
 			rt_die("post_recv %u", i);
 	}
 	swap(&a, &b, 1);

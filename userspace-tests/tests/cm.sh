@@ -21,8 +21,22 @@ tools()
 		"ucmatose -s $a -p @P -c 8 -C 20 -S 4096"
 	check "$t: udaddy, IPv4" cm "udaddy -b $a -c 4" "udaddy -s $a -c 4"
 	check "$t: udaddy, IPv6" cm "udaddy -b $v -c 2" "udaddy -s $v -c 2"
-	check "$t: rstream" cm "rstream -b $a -p @P -S 65536 -C 10 -I 2" \
-		"rstream -s $a -p @P -S 65536 -C 10 -I 2"
+	check "$t: rstream" cm "rstream -b $a -p @P -S 65536 -C 10 -I 2 -T v" \
+		"rstream -s $a -p @P -S 65536 -C 10 -I 2 -T v"
+	check "$t: riostream" cm "riostream -b $a -p @P -S 16384 -C 10 -I 2 -T v" \
+		"riostream -s $a -p @P -S 16384 -C 10 -I 2 -T v"
+	check "$t: rdma_server and rdma_client" cm "rdma_server -s $a -p @P" \
+		"rdma_client -s $a -p @P"
+	check "$t: rcopy moves a file" copies "$a"
+	for p in ib_send_bw ib_write_lat ib_read_bw "ib_send_lat -c UD"; do
+		check "$t: $p -R" cm "$p -F -R -n 50 -p @P" "$cm_patient $p -F -R -n 50 -p @P $a"
+	done
+}
+
+copies()
+{
+	head -c 300000 /dev/urandom > "$TMP/from"
+	cm "stay rcopy -p @P" "rcopy $TMP/from $1:$TMP/to -p @P" && cmp "$TMP/from" "$TMP/to"
 }
 
 # mcast GROUP ADDRESS-A ADDRESS-B - the sender waits 3 s after its own join. The netdev is
@@ -48,10 +62,6 @@ in_a='' in_b=''
 module_or_die
 topo_or_die topo_veth
 tools "one device" 10.0.0.1 fd00:a::1
-check "rdma_server and rdma_client" cm "rdma_server -s 10.0.0.1 -p @P" \
-	"rdma_client -s 10.0.0.1 -p @P"
-check "riostream" cm "riostream -b 10.0.0.1 -p @P -S 16384 -C 10 -I 2" \
-	"riostream -s 10.0.0.1 -p @P -S 16384 -C 10 -I 2"
 
 # Newer ones also connect without QPs, by invented numbers. Both ends of one device
 # must not invent the same: to the CM the second is a stale connection.
@@ -66,14 +76,6 @@ others=$(other_numbers)
 check "cmtime" cm "stay cmtime -b 10.0.0.1 -p @P -c 10 $others" "cmtime -s 10.0.0.1 -p @P -c 10"
 cm_ready=
 
-copies()
-{
-	head -c 300000 /dev/urandom > "$TMP/from"
-	cm "stay rcopy -p @P" "rcopy $TMP/from 10.0.0.1:$TMP/to -p @P" &&
-		cmp "$TMP/from" "$TMP/to"
-}
-
-check "rcopy moves a file" copies
 check "one device: mckey" mcast 239.1.1.1 10.0.0.1 10.0.0.1
 
 refused_at_once()
@@ -85,9 +87,19 @@ refused_at_once()
 }
 
 check "nobody listens: refused at once" refused_at_once
-for p in ib_send_bw ib_write_lat "ib_send_lat -c UD"; do
-	check "$p -R" cm "$p -F -R -n 50 -p @P" "$cm_patient $p -F -R -n 50 -p @P 10.0.0.1"
-done
+
+# Both are of this host, each address of a device of its own.
+between()
+{
+	local before now
+	before=$(counter roe1 tx_pkts)
+	cm "$@" && now=$(counter roe1 tx_pkts) && [ $((now - before)) -ge 20 ]
+}
+
+check "two devices here: rping" between "rping -s -a 10.0.0.1 -p @P -C 20 -V" \
+	"rping -c -I 10.0.0.2 -a 10.0.0.1 -p @P -C 20 -V"
+check "two devices here: udaddy" between "udaddy -b 10.0.0.2 -c 2" \
+	"udaddy -b 10.0.0.1 -s 10.0.0.2 -c 2"
 
 # Two namespaces, a device in each.
 for l in "${links[@]}"; do

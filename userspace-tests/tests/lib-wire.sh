@@ -31,7 +31,7 @@ wire_sync()
 		local end=$((SECONDS + limit))
 		until { exec 9<> "/dev/tcp/$PEER/$sync_port"; } 2>/dev/null; do
 			[ $SECONDS -lt $end ] || break
-			sleep 0.05
+			nap 0.05
 		done
 		{ echo "$1" >&9 && read -r -t $limit got <&9; } 2>/dev/null
 		{ exec 9>&-; } 2>/dev/null
@@ -73,7 +73,17 @@ served()
 	wait "$1"
 	set -- $? "$2"
 	cat "$TMP/server.out"
-	[ "$1" = 0 ] || [ "$2" = 1 ]
+	{ [ "$1" = 0 ] || [ "$2" = 1 ]; } && data_ok "$TMP/server.out"
+}
+
+# asked SECONDS COMMAND - a client, with its output, which stays in $TMP/client.out
+asked()
+{
+	local rc=0
+	# shellcheck disable=SC2086
+	timeout -k 5 "$1" $2 > "$TMP/client.out" 2>&1 || rc=$?
+	cat "$TMP/client.out"
+	[ $rc = 0 ] && data_ok "$TMP/client.out"
 }
 
 # wire_pair TEXT SECONDS "READY" "SERVER" "CLIENT" - one case on both sides: a runs
@@ -97,8 +107,7 @@ wire_pair()
 		check "$text" served "${pids[-1]}" $stay
 	else
 		meet_or_die "$text"
-		# shellcheck disable=SC2086
-		check "$text" timeout -k 5 $limit $5
+		check "$text" asked $limit "$5"
 		[ $stay = 0 ] || meet_or_die "$text, end"
 	fi
 }
@@ -124,6 +133,8 @@ wire_rc_cases()
 		pt="$t -F -d roe0 -x $GID -s 65536 -n 50"
 		wire_case "$t" 60 "$pt" "$pt $PEER"
 	done
+	# the stream has small messages, too
+	[ -z "${ROE_BRIEF:-}" ] || return 0
 	for t in ib_send_lat ib_write_lat ib_read_lat; do
 		pt="$t -F -d roe0 -x $GID -s 64 -n 100"
 		wire_case "$t" 60 "$pt" "$pt $PEER"
@@ -148,11 +159,13 @@ wire_uc_srq_cases()
 	wire_case "ib_send_lat -c UC" 60 "$pt" "$pt $PEER"
 	pt="ib_send_bw --use-srq -F -d roe0 -x $GID -s 4096 -n 100"
 	wire_case "ib_send_bw --use-srq" 60 "$pt" "$pt $PEER"
+	wire_stream "UC: verified stream" 200 RT_STREAM=uc RT_PACE_MS=5
+	wire_stream "SRQ: verified stream" 200 RT_STREAM=srq
 }
 
-# wire_stream TEXT MESSAGES
+# wire_stream TEXT MESSAGES [VARIABLE=VALUE...] - these in both environments
 wire_stream()
 {
-	wire_case "$1" 120 "rc_stream -d roe0 -g $GID 18700 $2" \
-		"rc_stream -d roe0 -g $GID -s ${SEED:-4711} 18700 $2 $PEER"
+	local stream="env ${*:3} rc_stream -d roe0 -g $GID"
+	wire_case "$1" 120 "$stream 18700 $2" "$stream -s ${SEED:-4711} 18700 $2 $PEER"
 }

@@ -21,8 +21,8 @@ run_tap "ud_ops, two devices" 60 ud_ops -d roe0 -D roe1
 
 pp()
 {
-	pair_run 60 18515 "ibv_ud_pingpong -d $1 -g $2 $5" \
-		"ibv_ud_pingpong -d $3 -g $4 $5 127.0.0.1"
+	pair_run 60 18515 "ibv_ud_pingpong -c -d $1 -g $2 $5" \
+		"ibv_ud_pingpong -c -d $3 -g $4 $5 127.0.0.1"
 }
 
 check "ibv_ud_pingpong, one device, IPv6, events" pp roe0 "$v0" roe0 "$v0" "-n 200 -e"

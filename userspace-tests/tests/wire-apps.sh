@@ -59,8 +59,16 @@ wire_pair "libfabric verbs;ofi_rxd, rdm over UD" 300 "listening 47592" \
 	"$f verbs;ofi_rxd -e rdm -S 65536" "$f verbs;ofi_rxd -e rdm -S 65536 $PEER"
 wire_pair "qperf, CM" 60 "listening 19765" "stay $qperf_server" \
 	"qperf $PEER -to 60 -t 1 -cm 1 rc_bw rc_lat rc_rdma_read_bw ver_rc_fetch_add"
-wire_pair "Open MPI over UCX, a rank on each" 300 "listening 19900" "stay $TMP/daemon" \
-	"$mpi --host roe-b,roe-a -np 2 mpi_ring 1"
-wire_pair "Open MPI over UCX, two ranks on each" 300 "listening 19900" "stay $TMP/daemon" \
-	"$mpi --host roe-b:2,roe-a:2 -np 4 mpi_ring 1"
+# ranks TEXT HOSTS NUMBER - its messages are right, and RDMA's
+ranks()
+{
+	before=$(used rx_pkts)
+	wire_pair "$1" 300 "listening 19900" "stay $TMP/daemon" "$mpi --host $2 -np $3 mpi_ring 1"
+	check "$1: by RDMA" [ $(($(used rx_pkts) - before)) -gt 300 ]
+	[ "$SIDE" = a ] || check "$1: all messages are right" \
+		grep -q "mpi_ring: $3 ranks.*ok" "$TMP/client.out"
+}
+
+ranks "Open MPI over UCX, a rank on each" roe-b,roe-a 2
+ranks "Open MPI over UCX, two ranks on each" roe-b:2,roe-a:2 4
 tap_done

@@ -23,7 +23,7 @@ for rxe_side in none b a; do
 	echo "# rdma_rxe on side $rxe_side, this is side $SIDE with $ROE_TYPE"
 	module_or_die
 	topo_or_die wire_link
-	pp="ibv_ud_pingpong -d roe0"
+	pp="ibv_ud_pingpong -d roe0 -c"
 	wire_case "ibv_ud_pingpong over IPv4" 60 "$pp -g $GID -n 200" "$pp -g $GID -n 200 $PEER"
 	wire_case "ibv_ud_pingpong over IPv6, events" 60 "$pp -g $GID6 -n 200 -e" \
 		"$pp -g $GID6 -n 200 -e $PEER"
@@ -36,8 +36,8 @@ for rxe_side in none b a; do
 	wire_case "ucmatose" 60 "ucmatose -b 10.77.0.1 -c 4 -C 20 -S 4096" \
 		"ucmatose -s 10.77.0.1 -c 4 -C 20 -S 4096"
 	wire_case "udaddy" 60 "udaddy -b 10.77.0.1 -c 4" "udaddy -s 10.77.0.1 -c 4"
-	wire_case "rstream" 60 "rstream -b 10.77.0.1 -S 65536 -C 10 -I 2" \
-		"rstream -s 10.77.0.1 -S 65536 -C 10 -I 2"
+	wire_case "rstream" 60 "rstream -b 10.77.0.1 -S 65536 -C 10 -I 2 -T v" \
+		"rstream -s 10.77.0.1 -S 65536 -C 10 -I 2 -T v"
 	[ $rxe_side = b ] && m="$TESTS/mckey_again" n=1 || m="stdbuf -oL mckey" n=5
 	wire_pair "mckey" 120 joined "$m -m 239.1.1.1 -b 10.77.0.1 -C $n" \
 		"$m -m 239.1.1.1 -b 10.77.0.2 -C 5 -s"
