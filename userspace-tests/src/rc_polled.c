@@ -195,8 +195,8 @@ int main(int argc, char **argv)
 	size_t i, j;
 
 	rt_parse(argc, argv);
-	writes = rt_slow() ? 1000 : 10000;
-	reads = rt_slow() ? 200 : 2000;
+	writes = rt_slow() ? 300 : 5000;
+	reads = rt_slow() ? 60 : 1000;
 	from = rt_buf(rt_dev_a(), BUF_LEN, IBV_ACCESS_LOCAL_WRITE);
 	to = rt_buf(rt_dev_b(), BUF_LEN, RT_ACCESS_ALL);
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);

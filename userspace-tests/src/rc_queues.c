@@ -15,7 +15,6 @@
 #include "rt.h"
 
 #define BUF_LEN		(1 << 20)
-#define MANY_QPS	500
 
 static struct rt_buf abuf, bbuf;
 
@@ -603,10 +602,10 @@ static void test_events(int rounds)
 
 static void test_many_qps(void)
 {
-	struct rt_pair *p = calloc(MANY_QPS / 2, sizeof(*p));
+	int i, n = rt_slow() ? 50 : 250, round;
+	struct rt_pair *p = calloc(n, sizeof(*p));
 	struct rt_opt opt = rt_defaults;
 	struct ibv_wc wc;
-	int i, n = MANY_QPS / 2, round;
 	bool ok = true;
 
 	opt.cap = (struct ibv_qp_cap) {
@@ -644,7 +643,7 @@ static void test_many_qps(void)
 			     RT_EQ(wc.status, IBV_WC_SUCCESS) &&
 			     RT_EQ(wc.qp_num, p[wc.wr_id].b.qp->qp_num);
 	}
-	rt_ok(ok, "%d QPs with traffic on each", MANY_QPS);
+	rt_ok(ok, "%d QPs with traffic on each", 2 * n);
 	for (i = 0; i < n; i++)
 		rt_pair_destroy(&p[i]);
 	ibv_destroy_cq(opt.scq);
@@ -653,7 +652,8 @@ static void test_many_qps(void)
 }
 
 /* More READs outstanding than either side has resources for. */
-#define LIST	20000
+#define LIST		20000
+static unsigned int list_len;
 
 /* One doorbell for more than is copied, sent or flushed at a time. */
 static bool post_list(struct rt_qp *q)
@@ -662,11 +662,11 @@ static bool post_list(struct rt_qp *q)
 	struct ibv_send_wr *bad;
 	unsigned int i;
 
-	for (i = 0; i < LIST; i++) {
+	for (i = 0; i < list_len; i++) {
 		wr[i] = rt_wr(i, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, NULL, 0);
 		wr[i].wr.rdma.remote_addr = (uintptr_t)bbuf.p;
 		wr[i].wr.rdma.rkey = bbuf.mr->rkey;
-		wr[i].next = i + 1 < LIST ? &wr[i + 1] : NULL;
+		wr[i].next = i + 1 < list_len ? &wr[i + 1] : NULL;
 	}
 	return RT_EQ(ibv_post_send(q->qp, wr, &bad), 0);
 }
@@ -675,7 +675,7 @@ static bool list_done(struct rt_qp *q, enum ibv_wc_status status)
 {
 	unsigned int i;
 
-	for (i = 0; i < LIST; i++)
+	for (i = 0; i < list_len; i++)
 		if (!rt_expect(q->scq, i, status, NULL))
 			return false;
 	return true;
@@ -689,19 +689,20 @@ static void test_list(void)
 	unsigned int i;
 	bool ok;
 
-	opt.cap.max_send_wr = LIST;
-	opt.cap.max_recv_wr = LIST;
+	list_len = rt_slow() ? LIST / 5 : LIST;
+	opt.cap.max_send_wr = list_len;
+	opt.cap.max_recv_wr = list_len;
 	opt.cap.max_send_sge = 1;
 	opt.cap.max_recv_sge = 1;
-	opt.cqe = LIST;
+	opt.cqe = list_len;
 	rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
 	ok = post_list(&p.a) && list_done(&p.a, IBV_WC_SUCCESS);
-	rt_ok(ok, "%u requests behind one doorbell", LIST);
-	for (ok = true, i = 0; ok && i < LIST; i++)
+	rt_ok(ok, "%u requests behind one doorbell", list_len);
+	for (ok = true, i = 0; ok && i < list_len; i++)
 		ok = RT_EQ(rt_post_recv(&p.a, i, &abuf, 0, 0), 0);
 	/* it is over when modify returns */
 	ok = ok && RT_EQ(rt_to_state(&p.a, IBV_QPS_ERR), 0);
-	for (i = 0; ok && i < LIST; i++)
+	for (i = 0; ok && i < list_len; i++)
 		ok = RT_EQ(ibv_poll_cq(p.a.rcq, 1, &wc), 1) && RT_EQ(wc.wr_id, i) &&
 		     RT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
 	ok = ok && post_list(&p.a) && list_done(&p.a, IBV_WC_WR_FLUSH_ERR);
@@ -727,7 +728,7 @@ static void test_flushed(void)
 	opt.cap.max_recv_wr = FLUSH_RECVS;
 	opt.cap.max_recv_sge = 1;
 	opt.cqe = FLUSH_RECVS;
-	for (round = 0; ok && round < FLUSH_ROUNDS; round++) {
+	for (round = 0; ok && round < (rt_slow() ? FLUSH_ROUNDS / 4 : FLUSH_ROUNDS); round++) {
 		rt_pair_create(&p, rt_dev_a(), rt_dev_b(), &opt);
 		for (i = 0; ok && i < FLUSH_RECVS; i++)
 			ok = RT_EQ(rt_post_recv(&p.a, i, &abuf, 0, 0), 0);
@@ -814,8 +815,8 @@ int main(int argc, char **argv)
 	abuf = rt_buf(rt_dev_a(), BUF_LEN, RT_ACCESS_ALL);
 	bbuf = rt_buf(rt_dev_b(), BUF_LEN, RT_ACCESS_ALL);
 	test_wrap(1, 500);
-	test_wrap(7, 3000);
-	test_wrap(100, 3000);
+	test_wrap(7, rt_slow() ? 1000 : 3000);
+	test_wrap(100, rt_slow() ? 1000 : 3000);
 	test_full();
 	test_overrun();
 	test_overrun_ignored();
@@ -824,7 +825,7 @@ int main(int argc, char **argv)
 	test_notify();
 	test_moderation();
 	if (rt_dev_a() == rt_dev_b())
-		test_events(1000);
+		test_events(rt_slow() ? 300 : 1000);
 	test_many_qps();
 	test_list();
 	test_flushed();

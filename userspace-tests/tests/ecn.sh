@@ -119,9 +119,11 @@ whole()
 # write_bw [OPTION...] - what the peer can write here in messages of 64 KiB, KB/s in $rate
 write_bw()
 {
+	local n=300
+	[ $SLOW = 1 ] || n=100
 	port=$((port + 1))
-	pair_run 60 $port "ib_write_bw -F -p $port -d roe0 -x $a4 -m 1024 -s 65536 -n 300 -S 5 $*" \
-		"$in_peer ib_write_bw -F -p $port -d roe1 -x $b4 -m 1024 -s 65536 -n 300 -S 5 $* 10.0.0.1" ||
+	pair_run 60 $port "ib_write_bw -F -p $port -d roe0 -x $a4 -m 1024 -s 65536 -n $n -S 5 $*" \
+		"$in_peer ib_write_bw -F -p $port -d roe1 -x $b4 -m 1024 -s 65536 -n $n -S 5 $* 10.0.0.1" ||
 		return
 	rate=$(awk '$1 == 65536 { print int(1000 * $4) }' "$TMP/client.out")
 }
@@ -230,11 +232,10 @@ b6=$(ns_gid peer roe1 fd00:a::2)
 
 check "no marks, no CNPs" rests roe0 "" np_cnp_sent stream
 check "marking" mark ect0 peer
-check "marked packets are counted" moves roe0 "" $np stream
-check "... and answered" moves roe0 "" np_cnp_sent stream
-check "CNPs are handled" moves roe1 peer rp_cnp_handled stream
-check "marked, IPv6: counted" moves roe0 "" $np stream "$a6" "$b6"
-check "marked, IPv6: handled" moves roe1 peer rp_cnp_handled stream "$a6" "$b6"
+check "marked packets are counted and answered, CNPs handled" moves roe0 "" $np \
+	moves roe0 "" np_cnp_sent moves roe1 peer rp_cnp_handled stream
+check "marked, IPv6: counted, CNPs handled" moves roe0 "" $np \
+	moves roe1 peer rp_cnp_handled stream "$a6" "$b6"
 check "marking both ways" mark ect0
 check "marked READ responses are counted" moves roe1 peer $np stream
 unmark
@@ -245,8 +246,8 @@ check "netem that marks what it would lose" queue netem loss 3% ecn limit 100000
 check "marked packets arrive" moves roe0 "" $np whole write_bw
 no_queue
 
-# The debug kernel has no RED.
-if [ "$ROE_KERNEL" != debug ]; then
+# The debug kernel has no RED, and that of 6.1 tells nothing new.
+if [ "$ROE_KERNEL" != debug ] && [ "$ROE_KERNEL" != 6.1 ]; then
 	echo N > /sys/module/roe/parameters/gso
 	check "a bottleneck that marks: nothing dropped" congested
 	echo "# with marks: $queued"
@@ -277,8 +278,7 @@ if ! modinfo -n rdma_rxe > /dev/null; then
 	tap_skip "rdma_rxe as the peer" "this kernel has no rdma_rxe"
 elif a4=$(wait_gid rxe0 10.0.0.1); then
 	mark not-ect
-	check "rdma_rxe is told of marks" moves roe1 peer np_cnp_sent stream
-	check "... and takes no harm" stream
+	check "rdma_rxe is told of marks, and takes no harm" moves roe1 peer np_cnp_sent stream
 	unmark
 	mark ect0 peer
 	check "rdma_rxe does not tell of marks" rests roe1 peer rp_cnp_handled stream

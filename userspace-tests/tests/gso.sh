@@ -75,8 +75,9 @@ watch()
 
 skbs()	# [NETNS [COUNTER]]
 {
-	${1:+ip netns exec $1} nft list counter netdev seen "${2:-roce}" |
-		sed -n 's/.*packets \([0-9]*\) .*/\1/p'
+	local all
+	all=$(${1:+ip netns exec $1} nft list counter netdev seen "${2:-roce}") || return
+	[[ $all =~ "packets "([0-9]+) ]] && echo "${BASH_REMATCH[1]}"
 }
 
 # density DEVICE NETNS COMMAND... - packets that DEVICE takes for one skb on its netdev
@@ -181,7 +182,7 @@ if [ $SLOW = 1 ]; then
 fi
 $in_ra ethtool -K va tx-udp-segmentation off
 check "a device that cuts trains up" singles stream
-check "a device that cuts trains up, IPv6" singles stream "$a6" "$b6"
+[ $SLOW != 1 ] || check "a device that cuts trains up, IPv6" singles stream "$a6" "$b6"
 $in_ra ethtool -K va tx-udp-segmentation on
 # What has no scatter-gather gets complete packets, here in lists that it passes on.
 $in_ra ethtool -K va tx-scatter-gather off
@@ -377,7 +378,8 @@ elif b4=$(wait_gid rxe1 10.0.0.2) && b6=$(wait_gid rxe1 fd00:a::2); then
 	gso_switch Y
 	$in_ra ethtool -K va sg off
 	check "no scatter-gather: to and from rdma_rxe" stream
-	check "no scatter-gather: to and from rdma_rxe, IPv6" stream "$a6" "$b6"
+	[ $SLOW != 1 ] ||
+		check "no scatter-gather: to and from rdma_rxe, IPv6" stream "$a6" "$b6"
 	check "no wrong ICRC from rdma_rxe" [ "$(counter roe0 rx_icrc_encapsulated ra)" = 0 ]
 else
 	tap_not_ok "a device of rdma_rxe on the same veth"

@@ -11,8 +11,11 @@
 
 module_or_die
 topo_or_die topo_veth
-run_tap "modify_race" 150 modify_race -d roe0 -t 5
-run_tap "verbs_storm" 150 verbs_storm -d roe0 -t 12
+# Most where KASAN and lockdep look.
+race=2 storm=6
+[ $SLOW = 1 ] || race=5 storm=12
+run_tap "modify_race" 150 modify_race -d roe0 -t $race
+run_tap "verbs_storm" 150 verbs_storm -d roe0 -t $storm
 run_tap "rnr_flood" 100 rnr_flood -d roe0 -D roe1
 echo 1 > /sys/class/infiniband/roe0/direct
 run_tap "rnr_flood, directly" 100 rnr_flood -d roe0

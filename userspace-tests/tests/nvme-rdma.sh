@@ -54,7 +54,7 @@ lossy()
 	for d in va vb; do
 		tc qdisc add dev $d root netem loss 2% delay 100us limit 10000 || return
 	done
-	disk_copy 131072 64 && disk_copy 4096 512 && disk_parallel
+	disk_copy 131072 24 && disk_copy 4096 96 && { [ "$ROE_KERNEL" != 6.12 ] || disk_parallel; }
 	rc=$?
 	for d in va vb; do tc qdisc del dev $d root; done
 	[ $(($(counter roe0 retransmitted_pkts) + $(counter roe1 retransmitted_pkts))) -gt "$before" ] &&
