@@ -98,20 +98,14 @@ static unsigned int users(bool v6)
 	unsigned int n = 0;
 
 	rtnl_lock();
-	if (v6) {
-		struct inet6_dev *idev = __in6_dev_get(init_net.loopback_dev);
-
-		for (mc6 = rtnl_dereference(idev->mc_list); mc6;
-		     mc6 = rtnl_dereference(mc6->next))
-			if (ipv6_addr_equal(&mc6->mca_addr, (struct in6_addr *)&gid))
-				n = mc6->mca_users;
-	} else {
-		struct in_device *in_dev = __in_dev_get_rtnl(init_net.loopback_dev);
-
-		for (mc = rtnl_dereference(in_dev->mc_list); mc; mc = rtnl_dereference(mc->next_rcu))
-			if (mc->multiaddr == htonl(V4))
-				n = mc->users;
-	}
+	mc = rtnl_dereference(__in_dev_get_rtnl(init_net.loopback_dev)->mc_list);
+	for (; mc && !v6; mc = rtnl_dereference(mc->next_rcu))
+		if (mc->multiaddr == htonl(V4))
+			n = mc->users;
+	mc6 = rtnl_dereference(__in6_dev_get(init_net.loopback_dev)->mc_list);
+	for (; mc6 && v6; mc6 = rtnl_dereference(mc6->next))
+		if (ipv6_addr_equal(&mc6->mca_addr, (struct in6_addr *)&gid))
+			n = mc6->mca_users;
 	rtnl_unlock();
 	return n;
 }
