@@ -126,7 +126,8 @@ bool roe_net_knows(struct net *net, const struct in6_addr *addr, const struct ne
 
 static struct roe_dev *earlier(struct roe_dev *a, struct roe_dev *b)
 {
-	return !a || READ_ONCE(b->seq) < READ_ONCE(a->seq) ? b : a;
+	/* 0 is the last: RDMA-CM has not got that one yet */
+	return !a || READ_ONCE(b->seq) - 1 < READ_ONCE(a->seq) - 1 ? b : a;
 }
 
 /**
@@ -188,10 +189,23 @@ static bool is_unconfirmed(const struct sk_buff *skb)
  */
 static bool comes_back(const struct sk_buff *skb, const struct nf_hook_state *state)
 {
-	const struct roe_net *rn = roe_net(state->net);
+	/* where UDP looks for it: behind an ipvlan's own hook that is not state->net */
+	const struct roe_net *rn = roe_net(dev_net(skb->dev));
 
 	return READ_ONCE(*(state->pf == NFPROTO_IPV6 ? &rn->sock6 : &rn->sock4)) &&
 	       !netif_is_l3_master(skb->dev);
+}
+
+/*
+ * IP has looked for the socket of a multicast packet before (early demux), and found ours. UDP
+ * would note the packet's route in it, and that keeps lo: a namespace could not end before the
+ * socket is closed.
+ */
+static unsigned int pass_on(struct sk_buff *skb)
+{
+	if (skb->pkt_type == PACKET_MULTICAST)
+		skb_orphan(skb);
+	return NF_ACCEPT;
 }
 
 /*
@@ -213,7 +227,7 @@ static unsigned int hook_take(struct sk_buff *skb, const struct nf_hook_state *s
 
 	if (is_unconfirmed(skb)) {
 		if (comes_back(skb, state))
-			return NF_ACCEPT;
+			return pass_on(skb);
 		ct_verdict = confirm(skb);
 		if (ct_verdict != NF_ACCEPT)
 			return ct_verdict;
@@ -226,7 +240,7 @@ static unsigned int hook_take(struct sk_buff *skb, const struct nf_hook_state *s
 	if (verdict == ROE_RX_TAKEN)
 		napi_consume_skb(skb, 1);
 	local_bh_enable();
-	return verdict == ROE_RX_TAKEN ? NF_STOLEN : NF_ACCEPT;
+	return verdict == ROE_RX_TAKEN ? NF_STOLEN : pass_on(skb);
 }
 
 static unsigned int hook_v4(void *priv, struct sk_buff *skb, const struct nf_hook_state *state)
@@ -397,9 +411,11 @@ static void close_late(struct work_struct *work)
 {
 	struct roe_net *rn = container_of(to_delayed_work(work), struct roe_net, close);
 
-	/* somebody else has left since this run was due: the next one is about him */
+	mutex_lock(&rn->lock);
+	/* else somebody has left since this run was due: the next one is about him */
 	if (!delayed_work_pending(&rn->close))
-		close_now(rn);
+		close_net(rn);
+	mutex_unlock(&rn->lock);
 }
 
 static struct roe_presence *find(const struct roe_dev *dev, const struct net *net)

@@ -194,17 +194,17 @@ above()
 	ip -n rd link set "$b" up
 }
 
-# on_netdev NETDEV GROUP - a member of the group there, as the RDMA-CM would be
+# on_netdev NETDEV GROUP [NETNS] - a member of the group there, as the RDMA-CM would be
 on_netdev()
 {
-	background ip netns exec rc python3 -c '
+	background ip netns exec "${3:-rc}" python3 -c '
 import socket, sys, time
 dev, group = socket.if_nametoindex(sys.argv[1]), sys.argv[2]
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
              socket.inet_aton(group) + bytes(4) + dev.to_bytes(4, sys.byteorder))
 time.sleep(600)' "$1" "$2"
-	wait_for 20 joined rc "$1" "$2"
+	wait_for 20 joined "${3:-rc}" "$1" "$2"
 }
 
 # listen DEVICE ADDRESS GROUP WANT - wants so many of the group, and not one more
@@ -291,4 +291,48 @@ stacked()
 
 modprobe -q bonding
 check "a bond in a bridge" stacked
+
+# A VLAN of xa in a namespace of its own, where conntrack has its hook behind ours: the first
+# packet comes by the socket, which must not keep anything of that namespace.
+vlan_space()
+{
+	local x
+
+	netns_add re && vlan rc xa 8 && vlan rd xb 8 && ip -n rc link set xa.8 netns re || return
+	ip netns exec re nft -f - <<- N || return
+		table inet roe {
+			chain input { type filter hook input priority 0; ct state new accept; }
+		}
+	N
+	no_dad xa.8 re
+	no_dad xb.8 rd
+	ip -n re addr add 10.8.0.1/24 dev xa.8 && ip -n rd addr add 10.8.0.2/24 dev xb.8 || return
+	ip -n re link set xa.8 up
+	ip -n rd link set xb.8 up
+	on_netdev xa.8 239.1.1.8 re && joiner=$bg || return
+	background ip netns exec re mcast -d roe2 -g "$(ns_gid re roe2 10.8.0.1)" 239.1.1.8 1 0 20 \
+		> "$TMP/rx.roe2" 2>&1
+	x=$bg
+	wait_for 20 grep -q ready "$TMP/rx.roe2" && tell roe4 10.8.0.2 239.1.1.8 20 && wait "$x" && return
+	cat "$TMP/rx.roe2"
+	return 1
+}
+
+# One namespace after the other is cleaned up: when that of a veth pair is, the one before it was.
+space_ends()
+{
+	local begin=$SECONDS
+
+	netns_add rf && ip link add wa type veth peer name wb netns rf || return
+	kill "$joiner"
+	wait "$joiner" 2> /dev/null
+	ip netns del re && sleep 0.5 && ip netns del rf && wait_for 60 [ ! -e /sys/class/net/wa ] || return
+	echo "# after $((SECONDS - begin)) s"
+	[ $((SECONDS - begin)) -lt $((7 * SLOW)) ]
+}
+
+joiner=
+modprobe -a nf_tables nft_ct nf_conntrack 2>/dev/null
+check "a VLAN in a namespace with conntrack" vlan_space
+check "and the namespace ends at once" space_ends
 tap_done
