@@ -96,8 +96,8 @@ between()
 	cm "$@" && now=$(counter roe1 tx_pkts) && [ $((now - before)) -ge 20 ]
 }
 
-check "two devices here: rping" between "rping -s -a 10.0.0.1 -p @P -C 20 -V" \
-	"rping -c -I 10.0.0.2 -a 10.0.0.1 -p @P -C 20 -V"
+check "two devices here: rping" between "$TESTS/rping_calm -s -a 10.0.0.1 -p @P -C 20 -V" \
+	"$TESTS/rping_calm -c -I 10.0.0.2 -a 10.0.0.1 -p @P -C 20 -V"
 check "two devices here: udaddy" between "udaddy -b 10.0.0.2 -c 2" \
 	"udaddy -b 10.0.0.1 -s 10.0.0.2 -c 2"
 

@@ -77,8 +77,9 @@ full()
 	done
 }
 
-# Each program in each connection type with a small path MTU, many QPs, events, by the RDMA-CM
-# and with an SRQ, where it can; a minute, for the newest of these programs.
+# The programs in their connection types: those for bandwidth with a small path MTU, many QPs,
+# events, by the RDMA-CM and with an SRQ, those for latency with the first and events; a minute,
+# for the newest of these programs.
 matrix()
 {
 	local base c
@@ -135,6 +136,7 @@ done
 check "ib_send_bw UD" pt ib_send_bw "-c UD -n 200 -s 1024"
 check "ib_write_bw one device" pt ib_write_bw "-n 50 -s 65536" roe0 "$g0"
 check "ib_read_bw one device" pt ib_read_bw "-n 50 -s 65536" roe0 "$g0"
-check "ib_atomic_bw one device" pt ib_atomic_bw "-n 100" roe0 "$g0"
+check "ib_atomic_lat one device" pt ib_atomic_lat "-n 100" roe0 "$g0"
+check "ib_send_lat one device, events, inline" pt ib_send_lat "-n 100 -s 32 -I 64 -e" roe0 "$g0"
 [ "$ROE_KERNEL" != 7.2 ] || matrix
 tap_done

@@ -12,7 +12,7 @@
 
 module_or_die
 topo_or_die topo_veth
-# What tries at random does so most where KASAN looks.
+# What tries at random does so most where KASAN looks; last_ack needs many turns, and none.
 rounds=60 secs=4
 [ $SLOW = 1 ] || rounds=15 secs=10
 progs=${*:-dev_attrs qp_states rc_ops rc_errors rc_queues rc_polled last_ack rc_big ring_fuzz}
@@ -23,7 +23,7 @@ for p in $progs; do
 	dev_attrs)
 		run_tap "$p" 60 "$p" -d roe0 -- va ;;
 	rc_big)
-		# The shadow of KASAN makes each byte dear.
+		# 64 MiB by each opcode; more is the same again.
 		mib=192 pages=
 		[ "$ROE_KERNEL" != 6.12 ] || mib=1024
 		if [ "$ROE_KERNEL" = debug ]; then
