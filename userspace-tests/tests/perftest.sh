@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # perftest - the stock perftest between two devices, few iterations: proves that its
-# programs end without an error, measures nothing. With -R, which goes to an address of
-# this host, both ends are on one device.
+# programs end without an error, measures nothing. By the RDMA-CM (-R, -z), which goes to an
+# address of this host, both ends are on one device.
 #
 # Arguments: none, or "full": each program in each connection type with each option
 # that it takes there, between two devices, "full one" on one, minutes.
@@ -23,8 +23,9 @@ client=roe1
 pt()
 {
 	local c="-d ${3:-$client} -x ${4:-$g1}" patient='' peer=127.0.0.1 listen_cm=
-	if [[ $2 == *-R* ]]; then
-		# the RDMA-CM knows no 127.0.0.1
+	# -z: what they tell each other beforehand goes by the CM
+	if [[ $2 == *-R* || $2 == *-z* ]]; then
+		# it knows no 127.0.0.1
 		c="-d roe0 -x $g0" patient=$cm_patient peer=10.0.0.1 listen_cm=1
 	fi
 	port=$((port + 1))
@@ -57,7 +58,9 @@ full()
 
 	for c in RC UC UD; do
 		base="-c $c -n 128"
-		each ib_send_bw "${common[@]}" "${bw[@]}" "${events[@]}" "-r 2" "-r 1024 -n 2048"
+		each ib_send_bw "${common[@]}" "${bw[@]}" "${events[@]}" "-r 1024 -n 2048"
+		# datagrams that find no receive are lost, and the server waits for them
+		[ $c = RC ] && each ib_send_bw "-r 2"
 		each ib_send_lat "${common[@]}" "${lat[@]}" "${events[@]}"
 		[ $c != UC ] && each ib_send_lat --use-srq
 		[ $c != UC ] && each ib_send_bw --use-srq "--use-srq -q 16" "--use-srq -R"
