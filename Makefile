@@ -120,7 +120,7 @@ help:
 	@echo "  make bench            roe beside rdma_rxe and TCP; BENCH=quick|cost|slow|nvme|full"
 	@echo "  make bench-native     processor time per message at native speed (User Mode Linux)"
 	@echo "  make native           the CRC-32 kernels on the CPU of this host"
-	@echo "  make lint             checkpatch, sparse, shellcheck, vectors, W=1, arm64; PART=..."
+	@echo "  make lint             checkpatch, sparse, shellcheck, vectors, docs, w1, arm64; PART=..."
 	@echo
 	@echo "  make clean            remove what was built in the tree"
 	@echo "  make clean-all        also the cache of images, kernels, builds and results"

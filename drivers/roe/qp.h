@@ -6,8 +6,8 @@
  *   qp->lock (spinlock, BH disabled) guards all transport state: requester,
  *   responder, QP state, address vector. Takers: doorbell and verbs (process),
  *   receive (softirq), the timer (softirq hrtimer), the worker.
- *   sq.post_lock, rq.lock (irqsave) guard what kernel users post, rq.lock of an
- *   SRQ what its QPs take as well; inside qp->lock. cq->lock is innermost.
+ *   sq.post_lock, rq.lock (irqsave) guard what kernel users post, without qp->lock; rq.lock of an
+ *   SRQ what its QPs take as well, inside qp->lock. cq->lock is innermost.
  *   Nothing is held across ip_local_out, nor is the lock of another QP taken
  *   inside of one: who finds tx_busy clear becomes the
  *   owner of transmission, collects a burst under the lock, drops it, sends,
@@ -334,8 +334,8 @@ struct roe_resp {
 		u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
 		u32	rsrc_pending;	/* slots with responses to send */
 		u32	flush_nr;	/* FLUSHes to answer */
-		u32	refusals;	/* bursts in a row of which IP refused responses; qp.c */
-		u64	refused_until;	/* ns: ... so none leaves before this; qp.c */
+		u32	refusals;	/* bursts in a row of which IP refused responses; qp_tx.c, too */
+		u64	refused_until;	/* ns: ... so none leaves before this; qp_doorbell.c, too */
 		u64	alone_until;	/* ns: ... and each alone, few at once, until then */
 
 		struct roe_echo	echo;	/* echo.c; an ACK that may not wait: answer.c */
@@ -344,7 +344,7 @@ struct roe_resp {
 	);
 
 	/* Of the QP: kept by a reset, which empties slots and early and counts burst on. */
-	u32	burst;			/* counts bursts of this QP; qp.c */
+	u32	burst;			/* counts bursts of this QP; qp_round.c, responder.c */
 	u32	rsrc_nr;		/* slots: max_dest_rd_atomic or a few more; may be 0 */
 	struct roe_rsrc	*rsrc;		/* answer.c; the array: qp_state.c */
 	struct roe_rwqe	rwqe;		/* current one, copied; if rwqe_valid */
