@@ -3,7 +3,7 @@
 """scripts/tap.py - count test results strictly
 
 usage: tap.py [-j NAME] [-e EXIT] [-x PROGRAM]... [-s SKIPS] FILE
-       tap.py -k [-j NAME] FILE
+       tap.py -k [-j NAME] [-e EXIT] FILE
 
 Reads the output of a machine's job. Without -k: the TAP of test programs between
 the marks of scripts/guest/run-tests. With -k: the KTAP of KUnit suites in a

@@ -45,6 +45,17 @@ each()
 	done
 }
 
+# Groups, which it knows by IPv6 GIDs only: one in its way of writing them, and its own, which
+# has the scope of an interface (ff01::), so that IPv6 drops what comes to it from a wire.
+groups()
+{
+	local g0 g1
+	g0=$(wait_gid roe0 fd00:a::1)
+	g1=$([ $client = roe0 ] && echo "$g0" || wait_gid $client fd00:b::1)
+	each ib_send_bw "-g -M 255:14:0:0:0:0:0:0:0:0:0:1:0:2:0:3"
+	client=roe0 g1=$g0 each ib_send_bw -g
+}
+
 full()
 {
 	local c t base
@@ -63,9 +74,10 @@ full()
 		[ $c = RC ] && each ib_send_bw "-r 2"
 		each ib_send_lat "${common[@]}" "${lat[@]}" "${events[@]}"
 		[ $c != UC ] && each ib_send_lat --use-srq
-		[ $c != UC ] && each ib_send_bw --use-srq "--use-srq -q 16" "--use-srq -R"
-		[ $c = UD ] && each ib_send_bw -g "-g -M ff0e::1:2:3"
-		[ $c = UD ] && continue
+		[ $c != UC ] && each ib_send_bw --use-srq "--use-srq -R"
+		# likewise: an SRQ of its own never has more than 128, for all its QPs
+		[ $c = RC ] && each ib_send_bw "--use-srq -q 16"
+		[ $c = UD ] && groups && continue
 		each ib_write_bw "${common[@]}" "${bw[@]}"
 		each ib_write_lat "${common[@]}" "${lat[@]}"
 	done
