@@ -1340,13 +1340,16 @@ static void reads_overlap(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, sim_check(sim));
 }
 
-/* A peer that is given seconds is not waited for four times as long. */
+/* A peer that is given seconds is not waited for four times as long, one that is given none is. */
 static void error_lost_for_long(struct kunit *test)
 {
 	static const struct {
 		u8 timeout;
 		u64 wait;
 	} rows[] = {
+		{ 1, ROE_ACK_LEAST_NS },
+		{ 7, ROE_ACK_LEAST_NS },
+		{ 8, 4 * (4096ull << 8) },
 		{ 14, 4 * (4096ull << 14) },
 		{ 16, ROE_ACK_LATE_NS },
 		{ 17, ROE_ACK_LATE_NS },
@@ -1503,6 +1506,46 @@ static void error_bad_response(struct kunit *test)
 		forge(sim, 0, &p, &p);
 		KUNIT_EXPECT_EQ_MSG(test, (int)status_of(&sim->side[0].scq), rows[i].status,
 				    "row %u", i);
+	}
+}
+
+/* What no peer sends is dropped, and the right answer still counts. */
+static void error_malformed_response(struct kunit *test)
+{
+	static const struct {
+		enum ib_wr_opcode op;
+		u8 answer, syndrome;
+		u16 len;
+	} rows[] = {
+		{ IB_WR_RDMA_WRITE, ROE_OP_ACK, 0, 4 },
+		{ IB_WR_RDMA_WRITE, ROE_OP_ACK, ROE_NAK_REM_ACCESS, 4 },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, ROE_OP_ATOMIC_ACK, 0, 8 },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, ROE_OP_ATOMIC_ACK, ROE_NAK_REM_ACCESS, 0 },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, ROE_OP_ATOMIC_ACK, 0x80, 0 },
+		{ IB_WR_RDMA_READ, ROE_OP_READ_RESP_ONLY, ROE_NAK_REM_ACCESS, 8 },
+		{ IB_WR_RDMA_READ, ROE_OP_READ_RESP_ONLY, ROE_AETH_RNR_NAK, 8 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim *sim = fresh(test);
+		struct sim_pkt *request;
+		struct roe_pkt p = {
+			.opcode = rows[i].answer, .psn = PSN0, .syndrome = rows[i].syndrome,
+			.len = rows[i].len,
+		};
+
+		sim_post(sim, 0, rows[i].op, 8, SIG);
+		sim_emit(sim, 0);
+		request = sim_take(sim);
+		KUNIT_ASSERT_NOT_NULL(test, request);
+		forge(sim, 0, &p, &p);
+		KUNIT_EXPECT_EQ_MSG(test, sim->side[0].qp->req.una, PSN0, "row %u", i);
+		sim_receive(sim, 1, &request->rx);
+		sim_put(sim, request);
+		sim_emit(sim, 1);
+		KUNIT_ASSERT_TRUE(test, sim_run(sim));
+		KUNIT_EXPECT_NULL(test, sim_check(sim));
 	}
 }
 
@@ -2771,6 +2814,100 @@ static void error_early_not_ready(struct kunit *test)
 		sim_put(sim, pkts[i]);
 }
 
+/*
+ * A gap closes before its NAK has left: what is behind the next gap, or without a receive, was
+ * told to nobody.
+ */
+static void error_early_not_told(struct kunit *test)
+{
+	static const struct {
+		u8 recvs, first;
+		bool rnr;
+	} rows[] = {
+		{ 3, 2, false },
+		{ 1, 1, true },
+	};
+	struct sim_pkt *pkts[3];
+	struct roe_pkt p;
+	unsigned int i, n;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim *sim = fresh(test);
+		struct roe_resp *resp = &sim->side[1].qp->resp;
+
+		for (n = 0; n < rows[i].recvs; n++)
+			sim_recv(sim, 1, SIM_MTU);
+		for (n = 0; n < 3; n++)
+			sim_post(sim, 0, IB_WR_SEND, SIM_MTU, SIG);
+		sim_emit(sim, 0);
+		KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 3), 3);
+		sim_receive(sim, 1, &pkts[rows[i].first]->rx);
+		sim_receive(sim, 1, &pkts[0]->rx);
+		KUNIT_EXPECT_EQ(test, resp->psn, PSN0 + 1);
+		if (resp->rnr_look) {
+			sim->now = resp->rnr_until;
+			sim_timer(sim, 1);
+		}
+		sim_emit(sim, 1);
+		KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &p));
+		if ((p.syndrome & ROE_AETH_KIND_MASK) == ROE_AETH_ACK)
+			KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &p));
+		KUNIT_EXPECT_EQ(test, p.psn, PSN0 + 1);
+		if (rows[i].rnr)
+			KUNIT_EXPECT_EQ(test, p.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_RNR_NAK);
+		else
+			KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_PSN_SEQ);
+		for (n = 0; n < 3; n++)
+			sim_put(sim, pkts[n]);
+	}
+}
+
+/* What was lost leaves packet by packet, what is new as a train. */
+static void error_lost_alone(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct sim_pkt *pkts[4];
+	unsigned int i;
+
+	sim_recv(sim, 1, 4 * SIM_MTU);
+	sim_post(sim, 0, IB_WR_SEND, 4 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 4), 4);
+	KUNIT_EXPECT_EQ(test, sim->again[0], 0);
+	for (i = 0; i < 4; i++)
+		sim_put(sim, pkts[i]);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+	KUNIT_EXPECT_EQ(test, sim->again[0], sim->sent[0] - 4);
+}
+
+/* IBTA 9.2: SE is for the last packet of what takes a receive. */
+static void error_solicits(struct kunit *test)
+{
+	static const enum ib_wr_opcode ops[] = {
+		IB_WR_SEND, IB_WR_SEND_WITH_IMM, IB_WR_RDMA_WRITE_WITH_IMM,
+		IB_WR_RDMA_WRITE, IB_WR_RDMA_READ, IB_WR_ATOMIC_FETCH_AND_ADD,
+	};
+	struct sim_pkt *pkts[2];
+	unsigned int i, len, n;
+
+	for (len = SIM_MTU; len <= 2 * SIM_MTU; len += SIM_MTU)
+		for (i = 0; i < ARRAY_SIZE(ops); i++) {
+			struct sim *sim = fresh(test);
+			bool message = i < 4;
+
+			sim_post(sim, 0, ops[i], message || i == 4 ? len : 8, IB_SEND_SOLICITED);
+			sim_emit(sim, 0);
+			n = take_all(sim, pkts, 2);
+			KUNIT_ASSERT_EQ(test, n, message ? len / SIM_MTU : 1);
+			KUNIT_EXPECT_EQ_MSG(test, pkts[n - 1]->rx.p.se, i < 3, "row %u", i);
+			if (n == 2)
+				KUNIT_EXPECT_FALSE(test, pkts[0]->rx.p.se);
+			while (n)
+				sim_put(sim, pkts[--n]);
+		}
+}
+
 /* A QP dies because one of its CQs was overrun: the other one gets all that is posted. */
 static void error_overrun_other(struct kunit *test)
 {
@@ -3831,6 +3968,10 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_late_measured),
 	KUNIT_CASE(error_echo_ways),
 	KUNIT_CASE(error_early_not_ready),
+	KUNIT_CASE(error_early_not_told),
+	KUNIT_CASE(error_lost_alone),
+	KUNIT_CASE(error_solicits),
+	KUNIT_CASE(error_malformed_response),
 	KUNIT_CASE(error_overrun_other),
 	KUNIT_CASE(error_crowded),
 	KUNIT_CASE(error_crowded_ways),

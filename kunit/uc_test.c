@@ -543,7 +543,7 @@ static void uc_late(struct kunit *test)
 	struct sim *sim = fresh(test);
 	unsigned int i;
 
-	for (i = 0; i < 8; i++)
+	for (i = 0; i < 12; i++)
 		sim_recv(sim, 1, 300);
 	KUNIT_EXPECT_TRUE(test, inject(sim, PSN0));
 	KUNIT_EXPECT_FALSE(test, inject(sim, PSN0));
@@ -554,6 +554,25 @@ static void uc_late(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, inject(sim, PSN0 + 0x7fffff));
 	KUNIT_EXPECT_TRUE(test, inject(sim, PSN0));
 	KUNIT_EXPECT_EQ(test, sim->side[1].qp->resp.psn, PSN0 + 1);
+	/* a peer that begins anew some time later; what it repeats then is late */
+	KUNIT_EXPECT_TRUE(test, inject(sim, PSN0 + 500));
+	sim->now += ROE_UC_LATE_NS - 1;
+	KUNIT_EXPECT_FALSE(test, inject(sim, PSN0));
+	sim->now++;
+	KUNIT_EXPECT_TRUE(test, inject(sim, PSN0));
+	KUNIT_EXPECT_FALSE(test, inject(sim, PSN0));
+	KUNIT_EXPECT_TRUE(test, inject(sim, PSN0 + 1));
+}
+
+/* A peer that begins with another PSN than it was said to. */
+static void uc_begins_behind(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+
+	sim_recv(sim, 1, 300);
+	sim_recv(sim, 1, 300);
+	KUNIT_EXPECT_TRUE(test, inject(sim, PSN0 - 10));
+	KUNIT_EXPECT_TRUE(test, inject(sim, PSN0 - 9));
 }
 
 /* What only RC has is nothing for UC, whoever sends it. */
@@ -587,6 +606,7 @@ static struct kunit_case uc_cases[] = {
 	KUNIT_CASE(uc_error_draining),
 	KUNIT_CASE(uc_fast_reg),
 	KUNIT_CASE(uc_late),
+	KUNIT_CASE(uc_begins_behind),
 	KUNIT_CASE(uc_opcodes),
 	{}
 };

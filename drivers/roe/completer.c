@@ -479,6 +479,20 @@ static void receive_kept(struct roe_qp *qp, struct roe_ctx *ctx)
 	roe_reorder_kept(qp, ctx);
 }
 
+/*
+ * Malformed packets are dropped without a word (IBTA 9.6): an ACK with payload, data with a
+ * NAK's syndrome. Of READ responses check_read() looks at the length, and tells.
+ */
+static bool well_formed(const struct roe_qp *qp, const struct roe_pkt *p)
+{
+	u32 flags = roe_opcode(p->opcode)->flags;
+
+	if (flags & ROE_F_READ)
+		return !(flags & ROE_F_AETH) || !(p->syndrome & ~ROE_AETH_VALUE_MASK);
+	return roe_opcode_len_ok(p->opcode, p->len, qp->mtu) &&
+	       (!(flags & ROE_F_ATOMIC) || !(p->syndrome & ~ROE_AETH_VALUE_MASK));
+}
+
 /**
  * roe_completer_receive() - one response
  * @qp: the requester
@@ -494,6 +508,10 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 
 	if (!receives(qp))
 		return;
+	if (!well_formed(qp, &rx->p)) {
+		roe_qp_count(qp, ROE_STAT_RX_DROP);
+		return;
+	}
 	if (roe_psn_diff(rx->p.psn, una) < 0 || roe_psn_diff(rx->p.psn, req->max_psn) >= 0) {
 		if (ends_begun(qp, &rx->p))
 			nak(qp, ctx, rx->p.syndrome);

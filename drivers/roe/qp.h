@@ -321,6 +321,7 @@ struct roe_resp {
 		u64	rnr_look;	/* ns: is a receive WQE there? 0: no NAK waits; answer.c */
 		u64	rnr_since;	/* ns: it waits */
 		u64	rnr_until;	/* ns: if not by then, it leaves */
+		u64	uc_news;	/* ns: UC: something came that was not late; 0: never */
 		struct roe_fault fault;	/* also of READ responses; fault.c */
 
 		/* answers: answer.c */
@@ -334,7 +335,7 @@ struct roe_resp {
 		u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
 		u32	rsrc_pending;	/* slots with responses to send */
 		u32	flush_nr;	/* FLUSHes to answer */
-		u32	refusals;	/* bursts in a row of which IP refused responses; qp_tx.c, too */
+		u32	refusals;	/* bursts in a row with refused responses; qp_tx.c, too */
 		u64	refused_until;	/* ns: ... so none leaves before this; qp_doorbell.c, too */
 		u64	alone_until;	/* ns: ... and each alone, few at once, until then */
 
@@ -385,7 +386,7 @@ struct roe_qp {
 	bool			tx_busy;	/* one context sends, the lock dropped meanwhile; */
 	bool			tx_again;	/* ... others leave this, and it goes on */
 	bool			crowded;	/* responses had their turn: requests go first */
-	bool			stopping;	/* RESET or ERR waits for the end of a burst */
+	unsigned int		stopping;	/* RESETs, ERRs that wait for the end of a burst */
 	bool			lent;		/* what the SQ sends is still read: no WQE fails */
 	bool			comm_est;	/* first packet in RTR was reported */
 	bool			sqd_notify;	/* en_sqd_async_notify */

@@ -838,6 +838,12 @@ static bool want_ack(struct roe_qp *qp, struct roe_txb *txb, bool last)
 	return true;
 }
 
+/* IBTA 9.2: SE is for what completes a receive, whatever a WQE asks for. */
+static bool solicits(const struct roe_swqe *wqe)
+{
+	return (wqe->flags & IB_SEND_SOLICITED) && roe_credit_takes(wqe);
+}
+
 /*
  * No memory for a packet: later. If nothing is in flight no answer and no clock would
  * bring the QP back to it.
@@ -887,7 +893,7 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *w
 		return false;
 	}
 	pkt->p.ackreq = want_ack(qp, txb, last);
-	pkt->p.se = last && (wqe->flags & IB_SEND_SOLICITED);
+	pkt->p.se = last && solicits(wqe);
 	pkt->p.va = wqe->raddr;
 	pkt->p.dmalen = wqe->length;
 	pkt->p.rkey = wqe->opcode == IB_WR_SEND_WITH_INV ? wqe->inv_rkey : wqe->rkey;
@@ -1199,7 +1205,7 @@ static bool emit_small(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *
 		if (!pkt)
 			return false;
 		pkt->p.ackreq = want_ack(qp, txb, true);
-		pkt->p.se = wqe->flags & IB_SEND_SOLICITED;
+		pkt->p.se = solicits(wqe);
 		pkt->p.imm = wqe->imm;
 		roe_sge_load_place(txb, addr);
 	}

@@ -425,8 +425,8 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 }
 
 /*
- * A kept request is not worth an RNR NAK: without a receive WQE it is as if nothing
- * had been kept, and the peer sends again what follows.
+ * A kept request is not worth an RNR NAK: without a receive WQE it is as if nothing had been
+ * kept, and the peer, which was told of the gap, sends again what follows.
  */
 static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 {
@@ -443,6 +443,8 @@ static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
  * gets, for a peer takes a NAK for another loss and sends what is on its way once more. But
  * one that sends into the gap 4 packets, then 8 and so on (requester.c) waits behind them
  * for a NAK. Where one goes on the ACK waits for what it sends again (roe_answer_put_off()).
+ * A NAK that has not left (@owed) gives way to the ACK of what was missing, so the peer sends
+ * nothing again: what else is missing, or has no receive, needs a NAK of its own.
  */
 static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 			       const struct roe_rx_pkt *rx)
@@ -457,7 +459,7 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 	expected(qp, ctx, rx);
 	while (!resp->fatal && !resp->nak_state &&
 	       (early = roe_early_take(&resp->early, resp->psn, &rx))) {
-		if (ready(qp, rx)) {
+		if (ready(qp, rx) || owed) {
 			closed = true;
 			expected(qp, ctx, rx);
 		} else {
@@ -467,7 +469,7 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 	}
 	if (resp->fatal || resp->nak_state)
 		return;
-	if (resp->early.nr && closed)
+	if (resp->early.nr && (closed || owed))
 		owe_gap_nak(resp, ROE_PROBE_PKTS);
 	else if (resp->early.nr && tell &&
 		 roe_psn_diff(resp->psn, resp->gap_psn) >= (s32)resp->gap_pkts)
@@ -548,15 +550,16 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
  * UC has no duplicates by the specification, but networks copy and reorder: what
  * is a little behind the ePSN came late and is not taken twice. Everything else
  * is news, and if it is not the ePSN something was lost (IBTA 9.8.2.2, wire.md
- * 4.4). The limit keeps the QP from being deaf for half of the PSN space after
- * an outage.
+ * 4.4). The limits keep the QP from being deaf for half of the PSN space after an outage, and
+ * to a peer that begins anew: with UC nothing else tells one from the other.
  */
 static void uc_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
 	struct roe_resp *resp = &qp->resp;
 	s32 ahead = roe_psn_diff(rx->p.psn, resp->psn);
 
-	if (ahead < 0 && ahead >= -ROE_UC_LATE_PKTS) {
+	if (ahead < 0 && ahead >= -ROE_UC_LATE_PKTS && resp->uc_news &&
+	    ctx->now - resp->uc_news < ROE_UC_LATE_NS) {
 		roe_qp_count(qp, ROE_STAT_DUP_REQ);
 		return;
 	}
@@ -564,6 +567,7 @@ static void uc_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_
 		roe_qp_count(qp, ROE_STAT_OUT_OF_SEQ);
 		resp->in_msg = 0;
 	}
+	resp->uc_news = ctx->now;
 	resp->psn = roe_psn_add(rx->p.psn, 1);
 	uc_expected(qp, ctx, rx);
 }

@@ -80,11 +80,14 @@ static u64 rto(const struct roe_qp *qp)
 /*
  * What a time-out of T takes. Late, for the early deadline has tried again long before, and a
  * host that stalls for a moment must not use up the retries; but who gives a peer seconds
- * waits no longer for a dead one than with hardware.
+ * waits no longer for a dead one than with hardware. T of some microseconds is what nobody
+ * keeps: eight of them would be over while a processor of the peer looks after something else.
  */
 static u64 ack_wait(u64 timeout_ns)
 {
-	return max(timeout_ns, min_t(u64, ROE_ACK_TOLERANCE * timeout_ns, ROE_ACK_LATE_NS));
+	u64 late = min_t(u64, ROE_ACK_TOLERANCE * timeout_ns, ROE_ACK_LATE_NS);
+
+	return max3(timeout_ns, late, (u64)ROE_ACK_LEAST_NS);
 }
 
 static bool outstanding(const struct roe_qp *qp)
