@@ -292,8 +292,10 @@ static void flush_late(struct work_struct *work)
 	struct roe_qp *qp = container_of(to_delayed_work(work), struct roe_qp, flush_work);
 	bool more;
 
-	/* the flush of this look sets it back if there was anything */
-	WRITE_ONCE(qp->flush_idle, min(READ_ONCE(qp->flush_idle) + 1, FLUSH_IDLE_MAX));
+	/* the flush of this look sets it back if there was anything, as a new ERR does */
+	spin_lock_bh(&qp->lock);
+	WRITE_ONCE(qp->flush_idle, min(qp->flush_idle + 1, FLUSH_IDLE_MAX));
+	spin_unlock_bh(&qp->lock);
 	/* also one that refuses posts, by now in RTR: see send_rest() */
 	ring_doorbell(qp, &more, false);
 	if (more)

@@ -300,13 +300,26 @@ static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib
 
 	roe_qp_begin(qp, ctx);
 	discard(qp, ctx);
-	while (stops && in_burst(qp, attr->qp_state)) {
-		qp->stopping = true;
+	if (!stops || !in_burst(qp, attr->qp_state))
+		return;
+	qp->stopping++;
+	do {
 		roe_qp_end(qp, ctx);
 		usleep_range(10, 20);
 		roe_qp_begin(qp, ctx);
-	}
-	qp->stopping = false;
+	} while (in_burst(qp, attr->qp_state));
+	qp->stopping--;
+}
+
+/*
+ * Who receives compares a packet's addresses with the QP's before it takes the lock, as a QP of
+ * this device does that sends directly. What was proven for the connection that ends is gone
+ * when modify returns, and reaches no other peer's.
+ */
+static void forget_connection(const struct roe_qp *qp, enum ib_qp_state cur)
+{
+	if (!roe_qp_is_ud(qp) && cur != IB_QPS_RESET && cur != IB_QPS_INIT)
+		synchronize_rcu_expedited();
 }
 
 /*
@@ -370,6 +383,7 @@ static int modify(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 	roe_qp_end(qp, &ctx);
 	roe_qp_flushed(qp);
 	if (!err && next == IB_QPS_RESET) {
+		forget_connection(qp, cur);
 		roe_fault_forget_qp(qp);
 		roe_qp_forget_completions(qp);
 	}

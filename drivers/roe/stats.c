@@ -9,6 +9,7 @@
  * more; for what we show ourselves (mad.c) we do.
  */
 #include <linux/cpumask.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/xarray.h>
 #include <rdma/rdma_counter.h>
@@ -21,7 +22,9 @@ struct roe_counter {
 
 /* Of one device. */
 struct roe_counters {
-	struct xarray	table;	/* id -> struct roe_counter; its lock for @past, too */
+	/* Sums over all of them and all CPUs: long, so no spinlock keeps them there. Innermost. */
+	struct mutex	lock;
+	struct xarray	table;	/* id -> struct roe_counter */
 	u64		past[ROE_STAT_NR];	/* of those that were there */
 };
 
@@ -85,6 +88,7 @@ int roe_stat_init(struct roe_dev *dev)
 	dev->counters = kzalloc(sizeof(*dev->counters), GFP_KERNEL);
 	if (!dev->counters)
 		return -ENOMEM;
+	mutex_init(&dev->counters->lock);
 	xa_init_flags(&dev->counters->table, XA_FLAGS_ALLOC1);
 	return dev->stats ? 0 : -ENOMEM;
 }
@@ -111,6 +115,7 @@ void roe_stat_exit(struct roe_dev *dev)
 		xa_for_each(&dev->counters->table, id, own)
 			free_counter(own);
 		xa_destroy(&dev->counters->table);
+		mutex_destroy(&dev->counters->lock);
 		kfree(dev->counters);
 	}
 	free_percpu(dev->stats);
@@ -143,11 +148,11 @@ u64 roe_stat_sum(struct roe_dev *dev, enum roe_stat stat)
 	unsigned long id;
 	u64 all;
 
-	xa_lock(&counters->table);
+	mutex_lock(&counters->lock);
 	all = sum(dev->stats, stat) + counters->past[stat];
 	xa_for_each(&counters->table, id, own)
 		all += sum(own->stats, stat);
-	xa_unlock(&counters->table);
+	mutex_unlock(&counters->lock);
 	return all;
 }
 
@@ -261,7 +266,9 @@ int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp)
 		return PTR_ERR(own);
 	err = attach(roe_qp(ibqp), counter, own->stats);
 	if (err && first) {
+		mutex_lock(&dev->counters->lock);
 		xa_erase(&dev->counters->table, counter->id);
+		mutex_unlock(&dev->counters->lock);
 		free_counter(own);
 	}
 	return err;
@@ -305,11 +312,11 @@ int roe_stat_dealloc_counter(struct rdma_counter *counter)
 	struct roe_counter *own;
 	unsigned int i;
 
-	xa_lock(&counters->table);
-	own = __xa_erase(&counters->table, counter->id);
+	mutex_lock(&counters->lock);
+	own = xa_erase(&counters->table, counter->id);
 	for (i = 0; own && i < ROE_STAT_NR; i++)
 		counters->past[i] += sum(own->stats, i);
-	xa_unlock(&counters->table);
+	mutex_unlock(&counters->lock);
 	if (own)
 		free_counter(own);
 	return 0;
@@ -327,10 +334,10 @@ int roe_stat_update_counter(struct rdma_counter *counter)
 	struct roe_counter *own;
 
 	/* such a core may also read one while it goes */
-	xa_lock(&counters->table);
+	mutex_lock(&counters->lock);
 	own = xa_load(&counters->table, counter->id);
 	if (own)
 		fill(counter->stats, own->stats);
-	xa_unlock(&counters->table);
+	mutex_unlock(&counters->lock);
 	return own ? 0 : -EINVAL;
 }
