@@ -2881,6 +2881,39 @@ static void error_lost_alone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->again[0], sim->sent[0] - 4);
 }
 
+/* A burst asks for an ACK at its end, and once in 32 packets: few ACKs for many messages, or one. */
+static void error_asks_seldom(struct kunit *test)
+{
+	static const struct {
+		u32 messages, len, asked;
+	} rows[] = {
+		{ 1, 64 * SIM_MTU, 2 },
+		{ 1, 20 * SIM_MTU, 1 },
+		{ 16, 8, 1 },
+		{ 48, 8, 2 },
+		{ 16, 3 * SIM_MTU, 2 },
+	};
+	struct sim_pkt *pkt;
+	unsigned int i, n;
+	u32 asked;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct sim *sim = fresh(test);
+
+		sim->slot = max_t(u32, sim->slot, rows[i].len);
+		for (n = 0; n < rows[i].messages; n++)
+			sim_post(sim, 0, IB_WR_RDMA_WRITE, rows[i].len, 0);
+		sim_emit(sim, 0);
+		for (n = 0, asked = 0; (pkt = sim_take(sim)); n++) {
+			asked += pkt->rx.p.ackreq;
+			sim_put(sim, pkt);
+		}
+		KUNIT_EXPECT_EQ_MSG(test, n, rows[i].messages * DIV_ROUND_UP(rows[i].len, SIM_MTU),
+				    "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, asked, rows[i].asked, "row %u", i);
+	}
+}
+
 /* IBTA 9.2: SE is for the last packet of what takes a receive. */
 static void error_solicits(struct kunit *test)
 {
@@ -3970,6 +4003,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_early_not_ready),
 	KUNIT_CASE(error_early_not_told),
 	KUNIT_CASE(error_lost_alone),
+	KUNIT_CASE(error_asks_seldom),
 	KUNIT_CASE(error_solicits),
 	KUNIT_CASE(error_malformed_response),
 	KUNIT_CASE(error_overrun_other),
