@@ -2881,7 +2881,7 @@ static void error_lost_alone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->again[0], sim->sent[0] - 4);
 }
 
-/* A burst asks for an ACK at its end, and once in 32 packets: few ACKs for many messages, or one. */
+/* A burst asks for an ACK at its end, and once in 32 packets: few ACKs for many messages. */
 static void error_asks_seldom(struct kunit *test)
 {
 	static const struct {

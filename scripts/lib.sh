@@ -241,6 +241,11 @@ need_machines() {
 	need "${p[@]}"
 }
 
+# older_than VERSION - is this host's kernel? Tap devices have UDP segmentation offload from 6.2 on.
+older_than() {
+	[ "$(printf '%s\n' "$1" "$(uname -r)" | sort -V | head -n 1)" != "$1" ]
+}
+
 # copy_build KERNEL FOLDER - builds, and makes FOLDER a copy of what scripts/build has made:
 # another job, or another tree with the same cache, may make that anew at any time.
 copy_build() {

@@ -309,6 +309,8 @@ static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib
 		roe_qp_begin(qp, ctx);
 	} while (in_burst(qp, attr->qp_state));
 	qp->stopping--;
+	/* another thread may be in the middle of that meanwhile */
+	discard(qp, ctx);
 }
 
 /*

@@ -540,6 +540,7 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 		uc_refuse(qp, ctx, v);
 		return;
 	}
+	count(qp, flags);
 	if (flags & ROE_F_END)
 		resp->in_msg = 0;
 	if (flags & ROE_F_COMP)

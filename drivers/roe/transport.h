@@ -40,10 +40,10 @@
 #define ROE_CUT_GAPS		8	/* this many such gaps in a row are no accident */
 #define ROE_UC_LATE_PKTS	1024	/* a UC packet so far behind is a late copy ... */
 #define ROE_UC_LATE_NS		(NSEC_PER_SEC / 4)	/* ... so soon after the last one */
-/* A time-out counts at T at the earliest, 4T at the latest (wire.md 4.6): so late if it may. */
+/* A time-out counts at T at the earliest, 4T at the latest (wire.md 4.6): so late if it may ... */
 #define ROE_ACK_TOLERANCE	4
 #define ROE_ACK_LATE_NS		NSEC_PER_SEC
-#define ROE_ACK_LEAST_NS	(4 * NSEC_PER_MSEC)	/* less is no sign of a dead peer */
+#define ROE_ACK_LEAST_NS	(4 * NSEC_PER_MSEC)	/* ... less is no sign of a dead peer */
 #define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)	/* above SRTT: a peer may be busy */
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
 /* An RNR NAK that costs the peer so long waits for so long, and looks first after that. */

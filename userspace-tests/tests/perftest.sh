@@ -77,7 +77,10 @@ full()
 		[ $c != UC ] && each ib_send_bw --use-srq "--use-srq -R"
 		# likewise: an SRQ of its own never has more than 128, for all its QPs
 		[ $c = RC ] && each ib_send_bw "--use-srq -q 16"
-		[ $c = UD ] && groups && continue
+		if [ $c = UD ]; then
+			groups
+			continue
+		fi
 		each ib_write_bw "${common[@]}" "${bw[@]}"
 		each ib_write_lat "${common[@]}" "${lat[@]}"
 	done
