@@ -140,12 +140,17 @@ ucx_group()
 
 # --- libfabric, with its data check ---
 
-# fabric ADDRESS ARGUMENT...
+# fabric ADDRESS ARGUMENT... - once more, if libfabric has crashed: about once in a hundred times
+# rxm does so when the other end closes first (docs/conformance.md has the cause)
 fabric()
 {
-	local a=$1
+	local a=$1 i
 	shift
-	pair 300 47592 "fi_pingpong -c $*" "fi_pingpong -c $* $a"
+	for i in 1 2 3; do
+		pair 300 47592 "fi_pingpong -c $*" "fi_pingpong -c $* $a" && return
+		grep "terminated with signal 11" "$TMP/server.out" "$TMP/client.out" || return
+	done
+	return 1
 }
 
 fabric_group()
