@@ -8,6 +8,7 @@
 #include <linux/vmalloc.h>
 #include "../drivers/roe/direct.h"
 #include "../drivers/roe/early.h"
+#include "../drivers/roe/frame.h"
 #include "sim.h"
 
 #define SIM_STEPS	200000
@@ -280,6 +281,7 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->lost_from = 0;
 	sim->lost_to = 0;
 	sim->late = 0;
+	sim->no_trains = false;
 	sim->scripted = false;
 	sim->dup_last = false;
 	sim->listed = false;
@@ -610,6 +612,24 @@ static void copy_payload(u8 *dst, const struct roe_tx_pkt *tx)
 	}
 }
 
+/* Is packet @k of the burst in a train, and not among its first that arrive? */
+static bool train_lost(struct sim *sim, unsigned int i, unsigned int k)
+{
+	const struct roe_frame_limits limits = {
+		.bytes = 65000,
+		.segs = sim->side[i].qp->path.alone ? 1 : 64,
+	};
+	unsigned int n, first;
+
+	if (!sim->no_trains)
+		return false;
+	for (first = 0; ; first += n) {
+		n = roe_frame_fit(&sim->txb->pkt[first], sim->txb->n - first, &limits);
+		if (k < first + n)
+			return n > 1 && k >= first + sim->kept;
+	}
+}
+
 static void take_burst(struct sim *sim, unsigned int i)
 {
 	unsigned int k;
@@ -629,7 +649,10 @@ static void take_burst(struct sim *sim, unsigned int i)
 		set_payload(pkt);
 		sim->sent[i]++;
 		sim->again[i] += tx->again;
-		transmit(sim, pkt);
+		if (train_lost(sim, i, k))
+			sim_put(sim, pkt);
+		else
+			transmit(sim, pkt);
 	}
 	roe_mr_return(sim->txb);
 	roe_txb_reset(sim->txb);

@@ -94,6 +94,8 @@ struct sim {
 	struct roe_rx_pkt rx[SIM_BATCH];
 	u64		lost, late;	/* bit n: the n-th packet of side 0 */
 	unsigned int	lost_from, lost_to;	/* and of these each, from 1; 0: none */
+	bool		no_trains;	/* of what leaves as a train the first @kept arrive */
+	unsigned int	kept;
 	bool		forget;		/* responders keep nothing that comes before its turn */
 	/* on demand: percent of steps in which a page goes, and answer to who waits for one */
 	u32		evict;

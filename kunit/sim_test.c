@@ -774,28 +774,81 @@ static void sim_two_copies(struct kunit *test)
 }
 
 /*
- * A NIC that numbers the packets of a train in its own way: the second one is always missing.
- * One gap that begins elsewhere, and it was by chance.
+ * A train that is missing from its beginning is a miss, one that was sent again for something
+ * before it says nothing, one that arrived ends a row of misses.
  */
-static void sim_cut_up(struct kunit *test)
+static void sim_trains(struct kunit *test)
 {
 	struct sim *sim = test->priv;
 	struct roe_qp *qp = sim->side[0].qp;
-	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	struct roe_trains *trains = &qp->req.trains;
 	unsigned int i;
 
 	sim_reset(sim, PSN0, PSN1);
 	qp->path.alone = false;
-	for (i = 0; i < 3 * ROE_CUT_GAPS; i++) {
-		bool other = i == ROE_CUT_GAPS - 1;
+	for (i = 0; i < 4 * ROE_TRAINS_MISSES; i++) {
+		u32 psn = roe_psn_add(PSN0, 50 * i);
 
-		pass(qp, 32, (i ? 27 : 1) + other);
-		roe_requester_gap(qp, &ctx);
-		/* another one in the same flight */
-		pass(qp, 0, 5 - other);
-		roe_requester_gap(qp, &ctx);
-		KUNIT_EXPECT_EQ_MSG(test, qp->path.alone, i >= 2 * ROE_CUT_GAPS - 1,
-				    "gap %u", i);
+		trains->on = true;
+		trains->first = psn;
+		trains->end = roe_psn_add(psn, 4);
+		if (i == ROE_TRAINS_MISSES - 1)
+			roe_trains_missed(qp, trains, roe_psn_add(psn, 4));
+		else if (i == ROE_TRAINS_MISSES)
+			roe_trains_missed(qp, trains, roe_psn_add(psn, -1));
+		else
+			roe_trains_missed(qp, trains, roe_psn_add(psn, i % 4));
+		KUNIT_EXPECT_FALSE(test, trains->on);
+		/* the same again: it has left packet by packet */
+		roe_trains_missed(qp, trains, psn);
+		KUNIT_EXPECT_EQ_MSG(test, qp->path.alone, i >= 2 * ROE_TRAINS_MISSES,
+				    "train %u", i);
+	}
+	qp->path.alone = false;
+}
+
+/*
+ * Trains arrive in part or not at all, single packets do: found out by who sends requests and
+ * by who answers READs, with a message of one packet between two long ones, too. No time-out
+ * after that.
+ */
+static void sim_no_trains(struct kunit *test)
+{
+	static const enum ib_wr_opcode ops[] = { IB_WR_RDMA_WRITE, IB_WR_SEND, IB_WR_RDMA_READ };
+	struct sim *sim = test->priv;
+	unsigned int i, k, n;
+
+	for (k = 0; k < 2 * 2 * ARRAY_SIZE(ops); k++) {
+		enum ib_wr_opcode op = ops[k / 4];
+		struct roe_qp *qp = sim->side[op == IB_WR_RDMA_READ].qp;
+		const char *wrong;
+
+		sim_reset(sim, PSN0, PSN1);
+		qp->path.alone = false;
+		sim->no_trains = true;
+		sim->kept = k % 2;
+		for (i = 0; i < ROE_TRAINS_MISSES + 2; i++) {
+			if (op == IB_WR_SEND)
+				sim_recv(sim, 1, sim->slot);
+			sim_post(sim, 0, op, sim->slot, SIG);
+			/* two READs on their way, or a packet between two flights */
+			if (k & 2 && op == IB_WR_RDMA_READ)
+				sim_post(sim, 0, op, sim->slot, SIG);
+			else if (k & 2)
+				sim_post(sim, 0, IB_WR_RDMA_WRITE, 10, SIG);
+			KUNIT_ASSERT_TRUE(test, sim_run(sim));
+			/* of two READs each may be a flight */
+			KUNIT_EXPECT_EQ_MSG(test, qp->path.alone, i >= ROE_TRAINS_MISSES - 1 ||
+					    (op == IB_WR_RDMA_READ && qp->path.alone && k & 2),
+					    "kind %u, message %u", k, i);
+			n = sim->again[op == IB_WR_RDMA_READ];
+			if (i == ROE_TRAINS_MISSES)
+				sim->again[op == IB_WR_RDMA_READ] = 0;
+		}
+		KUNIT_EXPECT_EQ_MSG(test, n, 0, "kind %u", k);
+		wrong = sim_check(sim);
+		KUNIT_EXPECT_NULL_MSG(test, wrong, "kind %u: %s", k, wrong);
+		qp->path.alone = false;
 	}
 }
 
@@ -977,7 +1030,7 @@ static void error_rnr_no_cut(struct kunit *test)
 	qp->path.alone = false;
 	sim->side[1].qp->attr.min_rnr_timer = 0;
 	sim->slot = 64;
-	for (i = 0; i < 2 * ROE_CUT_GAPS; i++) {
+	for (i = 0; i < 2 * ROE_TRAINS_MISSES; i++) {
 		sim_recv(sim, 1, 10);
 		sim->side[1].late = 1;
 		sim_recv(sim, 1, 10);
@@ -4058,7 +4111,8 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_widen_single),
 	KUNIT_CASE(sim_widen_late),
 	KUNIT_CASE(sim_two_copies),
-	KUNIT_CASE(sim_cut_up),
+	KUNIT_CASE(sim_trains),
+	KUNIT_CASE(sim_no_trains),
 	KUNIT_CASE(sim_widen_wrap),
 	KUNIT_CASE_PARAM(sim_gap, gap_gen_params),
 	KUNIT_CASE_PARAM(sim_gap_forgotten, gap_gen_params),

@@ -88,6 +88,9 @@ struct roe_rsrc *roe_answer_begin(struct roe_qp *qp, const struct roe_pkt *p, u8
 
 	if (!rs)
 		return NULL;
+	/* the oldest of all, whose answer has arrived */
+	if (rs->kind)
+		roe_trains_arrived(&resp->trains, rs->first_psn);
 	rs->kind = kind;
 	rs->first_psn = p->psn;
 	rs->last_psn = p->psn;
@@ -297,6 +300,7 @@ static void responses_lost(struct roe_qp *qp, const struct roe_ctx *ctx,
 	    (next && roe_psn_diff(next->cur_psn, psn) < 0))
 		return;
 	roe_cc_lost(qp, ctx, came, roe_psn_diff(end, psn));
+	roe_trains_missed(qp, &qp->resp.trains, psn);
 }
 
 /* What has left leaves alone from now on, in case its train did not get through as one. */

@@ -44,6 +44,7 @@
 #include "rq.h"
 #include "srq.h"
 #include "stats.h"
+#include "trains.h"
 #include "unsent.h"
 
 enum roe_swqe_state {
@@ -180,8 +181,7 @@ struct roe_req {
 	u32	eased;		/* ... made smaller by a CNP for what was sent before this */
 	u32	alpha;		/* how much smaller the next one makes it, 1/1024 of half of it */
 	u64	alpha_at;	/* ... as of then, ns; 0: there was none yet */
-	u32	gap_end;	/* one past what was in flight at the last gap ... */
-	u8	cut_gaps;	/* ... of how many in a row the next began at its second packet */
+	struct roe_trains trains;	/* trains.c */
 	u32	probe;		/* after a NAK: so many packets, then wait; 0: no limit */
 	u32	probe_end;	/* PSN behind them */
 	bool	probe_rnr;	/* that was an RNR NAK */
@@ -339,6 +339,7 @@ struct roe_resp {
 		u64	refused_until;	/* ns: ... so none leaves before this; qp_doorbell.c, too */
 		u64	alone_until;	/* ns: ... and each alone, few at once, until then */
 
+		struct roe_trains trains;	/* trains.c */
 		struct roe_echo	echo;	/* echo.c; an ACK that may not wait: answer.c */
 		bool	cnp_due;	/* a packet came marked: tell the peer; cc.c */
 		u64	cnp_after;	/* ... again not before this, ns */

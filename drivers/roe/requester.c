@@ -277,32 +277,6 @@ static bool waited(struct roe_qp *qp)
 									  wqe->first_psn);
 }
 
-/*
- * What is sent for the first time begins with a train. If again and again its first packet
- * arrives and the second is missing, that is no loss: who cuts it up behind us, a NIC, numbers
- * the packets otherwise than their ICRCs were made for (datapath.md 2.4).
- */
-static void notice_cut(struct roe_qp *qp)
-{
-	struct roe_req *req = &qp->req;
-
-	/* the same flight */
-	if (roe_psn_diff(req->una, req->gap_end) <= 0)
-		return;
-	if (req->una == roe_psn_add(req->gap_end, 1) && !waited(qp))
-		req->cut_gaps++;
-	else
-		req->cut_gaps = 0;
-	req->gap_end = req->max_psn;
-	if (req->cut_gaps != ROE_CUT_GAPS)
-		return;
-	qp->path.alone = true;
-	if (qp->dev)
-		ibdev_warn_ratelimited(&qp->dev->ib,
-				       "QP %u: only the first packet of trains arrives: one by one now, see gso in the README\n",
-				       qp->qpn);
-}
-
 /**
  * roe_requester_gap() - NAK 0x60: una is missing over there
  * @qp: all before una is acknowledged
@@ -314,7 +288,10 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 	u32 probe = next_probe(req);
 	bool once = !roe_reorder_sent_twice(req);
 
-	notice_cut(qp);
+	if (waited(qp))
+		req->trains.on = false;
+	else
+		roe_trains_missed(qp, &req->trains, req->una);
 	/* once for what was in flight together */
 	if (roe_psn_diff(req->una, req->recover) >= 0) {
 		roe_requester_lost(qp);
@@ -453,8 +430,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->win_psn = req->una;
 	if (roe_psn_diff(req->una, req->recover) > 0)
 		req->recover = req->una;
-	if (roe_psn_diff(req->una, req->gap_end) > 2)
-		req->gap_end = roe_psn_add(req->una, -2);
+	roe_trains_arrived(&req->trains, req->una);
 	if (roe_psn_diff(req->una, req->reorder.once_psn) > 0)
 		req->reorder.once_psn = req->una;
 	if (in_disorder(req))
@@ -600,7 +576,6 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->wqe_psn = psn;
 	req->win_psn = psn;
 	req->recover = psn;
-	req->gap_end = psn;
 	req->eased = psn;
 	req->reread_psn = psn;
 	req->alpha = ROE_ALPHA_ONE;

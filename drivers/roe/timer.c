@@ -294,6 +294,7 @@ static void lost(struct roe_qp *qp)
 {
 	struct roe_req *req = &qp->req;
 
+	roe_trains_missed(qp, &req->trains, req->una);
 	if (!req->srtt || roe_psn_diff(req->una, req->recover) < 0)
 		return;
 	roe_requester_lost(qp);

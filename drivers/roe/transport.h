@@ -37,7 +37,6 @@
 #define ROE_ACKREQ_EVERY	32	/* at least one AckReq in so many packets */
 #define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
 #define ROE_CREDIT_WRONG	8	/* messages taken without a receive: there were some */
-#define ROE_CUT_GAPS		8	/* this many such gaps in a row are no accident */
 #define ROE_UC_LATE_PKTS	1024	/* a UC packet so far behind is a late copy ... */
 #define ROE_UC_LATE_NS		(NSEC_PER_SEC / 4)	/* ... so soon after the last one */
 /* A time-out counts at T at the earliest, 4T at the latest (wire.md 4.6): so late if it may ... */

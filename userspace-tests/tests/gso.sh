@@ -391,6 +391,24 @@ kill $server 2>/dev/null
 wait $server 2>/dev/null
 check "packets leave for a firewall that drops port 4791" [ "$(counter roe0 tx_pkts ra)" -gt "$sent" ]
 check "and it stops them" [ "$(counter roe1 rx_pkts)" = "$before" ]
+
+# found_out COMMAND... - and the QP that sends says in the kernel log that trains do not arrive
+found_out()
+{
+	local said='roe0.*single packets arrive and trains do not' before
+
+	before=$(dmesg | grep -c "$said")
+	"$@" || return
+	[ "$(dmesg | grep -c "$said")" -gt "$before" ]
+}
+
+nft flush chain inet t in
+nft add rule inet t in udp dport 4791 meta length gt 5000 drop
+port=$((port + 1))
+check "a firewall that drops trains and nothing else" found_out pair_run 100 $port \
+	"ib_write_bw -F -d roe1 -x $b4 -p $port -s 65536 -n 100" \
+	"$in_ra ib_write_bw -F -d roe0 -x $a4 -p $port -s 65536 -n 100 10.0.0.2"
+check "and data get through it" stream
 nft delete table inet t
 nft delete table netdev seen
 
