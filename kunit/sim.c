@@ -669,6 +669,7 @@ bool sim_round(struct sim *sim, unsigned int i, bool *again)
 	sim->txb->fresh = roe_requester_at_una(sim->side[i].qp);
 	sim->side[i].qp->lent = true;
 	more = roe_qp_emit(sim->side[i].qp, &ctx, sim->txb);
+	sim->side[i].qp->resp.nak_leaves = false;
 	end(sim, i, &ctx);
 	any = sim->txb->n;
 	*again = more && (sim->txb->n == ROE_TXB_PKTS || ctx.answers_only || ctx.requests_only);

@@ -2868,8 +2868,8 @@ static void error_early_not_ready(struct kunit *test)
 }
 
 /*
- * A gap closes before its NAK has left: what is behind the next gap, or without a receive, was
- * told to nobody.
+ * A gap closes before its NAK has left, or while IP has it, which may refuse it: what is behind
+ * the next gap, or without a receive, was told to nobody.
  */
 static void error_early_not_told(struct kunit *test)
 {
@@ -2884,29 +2884,42 @@ static void error_early_not_told(struct kunit *test)
 	struct roe_pkt p;
 	unsigned int i, n;
 
-	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+	for (i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		bool rnr = rows[i / 2].rnr, leaves = i % 2;
 		struct sim *sim = fresh(test);
 		struct roe_resp *resp = &sim->side[1].qp->resp;
 
-		for (n = 0; n < rows[i].recvs; n++)
+		for (n = 0; n < rows[i / 2].recvs; n++)
 			sim_recv(sim, 1, SIM_MTU);
 		for (n = 0; n < 3; n++)
 			sim_post(sim, 0, IB_WR_SEND, SIM_MTU, SIG);
 		sim_emit(sim, 0);
 		KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 3), 3);
-		sim_receive(sim, 1, &pkts[rows[i].first]->rx);
-		sim_receive(sim, 1, &pkts[0]->rx);
-		KUNIT_EXPECT_EQ(test, resp->psn, PSN0 + 1);
-		if (resp->rnr_look) {
-			sim->now = resp->rnr_until;
-			sim_timer(sim, 1);
+		sim_receive(sim, 1, &pkts[rows[i / 2].first]->rx);
+		if (leaves) {
+			sim_emit(sim, 1);
+			KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &p));
+			KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_PSN_SEQ);
+			resp->nak_leaves = true;
 		}
+		sim_receive(sim, 1, &pkts[0]->rx);
+		if (leaves) {
+			struct roe_ctx ctx = { .now = sim->now };
+
+			roe_answer_local_drop(sim->side[1].qp, &ctx,
+					      &(struct roe_refused){ .acks = 1 });
+			resp->nak_leaves = false;
+		}
+		KUNIT_EXPECT_EQ(test, resp->psn, PSN0 + 1);
+		sim->now = max3(sim->now, resp->rnr_look ? resp->rnr_until : 0,
+				resp->refused_until);
+		sim_timer(sim, 1);
 		sim_emit(sim, 1);
 		KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &p));
 		if ((p.syndrome & ROE_AETH_KIND_MASK) == ROE_AETH_ACK)
 			KUNIT_ASSERT_TRUE(test, next_pkt(sim, 0, &p));
 		KUNIT_EXPECT_EQ(test, p.psn, PSN0 + 1);
-		if (rows[i].rnr)
+		if (rnr)
 			KUNIT_EXPECT_EQ(test, p.syndrome & ROE_AETH_KIND_MASK, ROE_AETH_RNR_NAK);
 		else
 			KUNIT_EXPECT_EQ(test, p.syndrome, ROE_NAK_PSN_SEQ);

@@ -666,8 +666,10 @@ static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 	if (!pkt)
 		return false;
 	pkt->p.syndrome = resp->ack_syndrome;
-	if (resp->ack_syndrome == ROE_NAK_PSN_SEQ)
+	if (resp->ack_syndrome == ROE_NAK_PSN_SEQ) {
 		resp->gap_told = ctx->now;
+		resp->nak_leaves = !txb->direct;
+	}
 	if (resp->ack_syndrome & ROE_AETH_KIND_MASK)
 		trace_roe_nak(qp, resp->ack_syndrome, resp->ack_psn);
 	resp->ack_due = false;

@@ -330,6 +330,7 @@ struct roe_resp {
 		u32	ack_psn;	/* ... of this PSN */
 		u64	ack_after;	/* ns: ... and not before this; 0: at once */
 		u32	again_psn;	/* if ack_after: so far the peer has sent again */
+		bool	nak_leaves;	/* a NAK 0x60 is on its way to IP, which may refuse it */
 		bool	fatal;		/* refused for good: ERR once the NAK has left */
 		bool	stalled;	/* the next response waits: for a page, memory, its time */
 		u32	rsrc_head;	/* next slot to fill; the oldest of the ring */
@@ -338,8 +339,8 @@ struct roe_resp {
 		u32	refusals;	/* bursts in a row with refused responses; qp_tx.c, too */
 		u64	refused_until;	/* ns: ... so none leaves before this; qp_doorbell.c, too */
 		u64	alone_until;	/* ns: ... and each alone, few at once, until then */
-
 		struct roe_trains trains;	/* trains.c */
+
 		struct roe_echo	echo;	/* echo.c; an ACK that may not wait: answer.c */
 		bool	cnp_due;	/* a packet came marked: tell the peer; cc.c */
 		u64	cnp_after;	/* ... again not before this, ns */

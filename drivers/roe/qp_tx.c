@@ -101,6 +101,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_xmit_send(roe_qp_stats(qp), &skbs, &refused);
 		spin_lock(&qp->lock);
 	}
+	qp->resp.nak_leaves = false;
 	if (refused.requests)
 		roe_requester_local_drop(qp, ctx, refused.request);
 	if (refused.responses || refused.acks)

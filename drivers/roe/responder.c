@@ -444,7 +444,8 @@ static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
  * one that sends into the gap 4 packets, then 8 and so on (requester.c) waits behind them
  * for a NAK. Where one goes on the ACK waits for what it sends again (roe_answer_put_off()).
  * A NAK that has not left (@owed) gives way to the ACK of what was missing, so the peer sends
- * nothing again: what else is missing, or has no receive, needs a NAK of its own.
+ * nothing again: what else is missing, or has no receive, needs a NAK of its own. So it does if
+ * IP has that NAK, which it may refuse.
  */
 static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 			       const struct roe_rx_pkt *rx)
@@ -452,6 +453,7 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 	struct roe_resp *resp = &qp->resp;
 	bool owed = resp->ack_due && resp->ack_syndrome == ROE_NAK_PSN_SEQ;
 	bool told = resp->nak_state == ROE_NAK_PSN_SEQ && !owed && !ctx->direct;
+	bool unsure = owed || resp->nak_leaves;
 	bool tell = rx->p.ackreq, closed = false;
 	u32 psn = rx->p.psn;
 	struct roe_early *early;
@@ -459,7 +461,7 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 	expected(qp, ctx, rx);
 	while (!resp->fatal && !resp->nak_state &&
 	       (early = roe_early_take(&resp->early, resp->psn, &rx))) {
-		if (ready(qp, rx) || owed) {
+		if (ready(qp, rx) || unsure) {
 			closed = true;
 			expected(qp, ctx, rx);
 		} else {
@@ -469,7 +471,7 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 	}
 	if (resp->fatal || resp->nak_state)
 		return;
-	if (resp->early.nr && (closed || owed))
+	if (resp->early.nr && (closed || unsure))
 		owe_gap_nak(resp, ROE_PROBE_PKTS);
 	else if (resp->early.nr && tell &&
 		 roe_psn_diff(resp->psn, resp->gap_psn) >= (s32)resp->gap_pkts)
