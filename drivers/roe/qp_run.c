@@ -104,6 +104,11 @@ static void pace_rnr(struct roe_qp *qp, const struct roe_ctx *ctx)
 	req->rnr_paced = req->rnr_deadline;
 }
 
+static bool overrun(const struct roe_qp *qp)
+{
+	return qp->overrun && qp->state != IB_QPS_ERR && qp->state != IB_QPS_RESET;
+}
+
 /* Under the lock: engines, transmission, timer; then drop it and deliver. */
 static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 	__releases(&qp->lock)
@@ -112,9 +117,12 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	if (!ctx->hold)
 		qp->hold.until = 0;
+	/* what found no room in the CQ is not acknowledged; but a fatal NAK leaves */
+	if (overrun(qp) && !qp->resp.fatal)
+		roe_complete_error(qp, ctx);
 	if (qp->state != IB_QPS_RESET && qp->state != IB_QPS_ERR && !ctx->hold)
 		more = roe_qp_transmit(qp, ctx);
-	if (qp->overrun && qp->state != IB_QPS_ERR && qp->state != IB_QPS_RESET)
+	if (overrun(qp))
 		roe_complete_error(qp, ctx);
 	check_drained(qp, ctx);
 	pace_rnr(qp, ctx);

@@ -185,6 +185,42 @@ static void test_overrun(void)
 	rt_ok(RT_EQ(ibv_destroy_cq(cq), 0), "and the CQ can be destroyed");
 }
 
+/* What finds no room in the receiver's CQ is not acknowledged. */
+static void test_overrun_receiver(void)
+{
+	struct ibv_cq *cq = ibv_create_cq(rt_dev_b()->ctx, 3, NULL, NULL, 0);
+	int i, cqe = cq->cqe, sent = 0, received = 0;
+	struct rt_opt opt = rt_defaults;
+	struct rt_pair p;
+	struct ibv_wc wc;
+
+	opt.timeout = 8;
+	opt.retry_cnt = 1;
+	opt.cap.max_send_wr = cqe + 20;
+	opt.cap.max_recv_wr = cqe + 20;
+	if (rt_qp_create(&p.a, rt_dev_a(), &opt))
+		rt_die("create QP");
+	opt.rcq = cq;
+	if (rt_qp_create(&p.b, rt_dev_b(), &opt))
+		rt_die("create QP");
+	rt_connect(&p.a, &p.b);
+	for (i = 0; i < cqe + 10; i++)
+		rt_post_recv(&p.b, i, &bbuf, 0, 64);
+	for (i = 0; i < cqe + 10; i++)
+		post_send(&p.a, i, 8, IBV_SEND_SIGNALED);
+	rt_ok(rt_wait_state(&p.b, IBV_QPS_ERR) && rt_wait_state(&p.a, IBV_QPS_ERR),
+	      "overrun of the receiver's CQ ends both QPs");
+	while (ibv_poll_cq(p.a.scq, 1, &wc) > 0)
+		sent += wc.status == IBV_WC_SUCCESS;
+	while (ibv_poll_cq(cq, 1, &wc) > 0)
+		received += wc.status == IBV_WC_SUCCESS;
+	rt_ok(RT_EQ(received, cqe) && RT_EQ(sent, received),
+	      "as many were sent with success as have arrived");
+	rt_pair_destroy(&p);
+	rt_drain_events(rt_dev_b());
+	rt_ok(RT_EQ(ibv_destroy_cq(cq), 0), "and that CQ can be destroyed");
+}
+
 /* All that was posted has its completion in the CQ when the queue is drained. */
 static bool drained(struct rt_qp *q)
 {
@@ -819,6 +855,7 @@ int main(int argc, char **argv)
 	test_wrap(100, rt_slow() ? 1000 : 3000);
 	test_full();
 	test_overrun();
+	test_overrun_receiver();
 	test_overrun_ignored();
 	test_resize();
 	test_big_cq();
