@@ -164,20 +164,30 @@ static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 	}
 }
 
+/* What a process has posted and no doorbell has taken. */
+static void drop_posted(struct roe_sq *sq)
+{
+	if (sq->ring)
+		roe_ring_release(sq->ring, roe_ring_pending(sq->ring));
+}
+
 /*
  * RESET: queues emptied without completions, counters back, the QPN stays. Of a long SQ of
  * datagrams the rest goes in discard(), and nothing else changes the QP before that is done.
  */
 static void enter_reset(struct roe_qp *qp)
 {
-	struct roe_sq *sq = &qp->sq;
-
 	WRITE_ONCE(qp->state, IB_QPS_RESET);
+	/*
+	 * No packet comes from there, so none is proven for the old peer while the next one is
+	 * agreed upon: what was proven before this is gone with forget_connection().
+	 */
+	if (!roe_qp_is_ud(qp))
+		WRITE_ONCE(qp->path.av.net_cookie, 0);
 	roe_requester_reset(qp, 0);
 	roe_responder_reset(qp, 0);
 	roe_sq_discard(qp, ROE_WQE_BATCH);
-	if (sq->ring)
-		roe_ring_release(sq->ring, roe_ring_pending(sq->ring));
+	drop_posted(&qp->sq);
 	roe_rq_discard(&qp->rq);
 	/* or the next ERR would wait for a look that is seconds away */
 	if (qp->rq.ring)
@@ -205,8 +215,11 @@ static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_att
 			roe_responder_reset(qp, qp->attr.rq_psn);
 		break;
 	case IB_QPS_RTS:
-		if (cur == IB_QPS_RTR)
+		if (cur == IB_QPS_RTR) {
+			/* while the QP could not send; a doorbell may have left that to a relay */
+			drop_posted(&qp->sq);
 			roe_requester_reset(qp, qp->attr.sq_psn);
+		}
 		qp->sq_drained = false;
 		break;
 	case IB_QPS_SQD:

@@ -386,9 +386,16 @@ static void test_rnr_retry_changed(void)
 	rt_pair_destroy(&p);
 }
 
+/* Of both devices: which of the two counts it depends on the way. */
+static long for_no_qp(void)
+{
+	return rt_counter(rt_dev_a(), "rx_no_qp") + rt_counter(rt_dev_b(), "rx_no_qp");
+}
+
 static void test_retry_exceeded(void)
 {
 	struct rt_opt opt = rt_defaults;
+	long strays;
 	struct ibv_sge sge = sge_of(&abuf, 0, 16);
 	struct ibv_send_wr wr;
 	struct rt_pair p;
@@ -399,6 +406,7 @@ static void test_retry_exceeded(void)
 	for (i = 0; i < 2; i++) {
 		pair(&p, &opt);
 		rt_to_state(&p.b, IBV_QPS_RESET);
+		strays = for_no_qp();
 		wr = i ? rdma_wr(IBV_WR_RDMA_READ, &sge, (uintptr_t)bbuf.p,
 				 bbuf.mr->rkey) :
 			 rt_wr(1, IBV_WR_SEND, IBV_SEND_SIGNALED, &sge, 1);
@@ -406,6 +414,9 @@ static void test_retry_exceeded(void)
 		      rt_expect(p.a.scq, 1, IBV_WC_RETRY_EXC_ERR, NULL) &&
 		      rt_wait_state(&p.a, IBV_QPS_ERR),
 		      "%s to a QP in RESET: RETRY_EXC_ERR", i ? "READ" : "SEND");
+		/* nothing is taken for it that the next connection could be given */
+		if (rt_args.dev[1])
+			rt_ok(for_no_qp() > strays, "and what comes is for no QP");
 		rt_pair_destroy(&p);
 	}
 
