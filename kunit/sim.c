@@ -282,6 +282,8 @@ void sim_reset(struct sim *sim, u32 psn0, u32 psn1)
 	sim->lost_to = 0;
 	sim->late = 0;
 	sim->no_trains = false;
+	sim->side[0].qp->path.trains = true;
+	sim->side[1].qp->path.trains = true;
 	sim->scripted = false;
 	sim->dup_last = false;
 	sim->listed = false;

@@ -777,15 +777,17 @@ static void sim_two_copies(struct kunit *test)
 }
 
 /*
- * A train that is missing from its beginning is a miss, one that was sent again for something
- * before it says nothing, one that arrived ends a row of misses.
+ * A train that is missing from its beginning is a miss, also if that is a short one and a long
+ * one is behind it; one that was sent again for something before it, or misses another packet,
+ * says nothing; one that has arrived ends a row of misses. After a while one is tried again.
  */
 static void sim_trains(struct kunit *test)
 {
 	struct sim *sim = test->priv;
 	struct roe_qp *qp = sim->side[0].qp;
 	struct roe_trains *trains = &qp->req.trains;
-	unsigned int i;
+	u64 now = NSEC_PER_SEC;
+	unsigned int i, k;
 
 	sim_reset(sim, PSN0, PSN1);
 	qp->path.alone = false;
@@ -793,20 +795,24 @@ static void sim_trains(struct kunit *test)
 		u32 psn = roe_psn_add(PSN0, 50 * i);
 
 		trains->on = true;
-		trains->first = psn;
-		trains->end = roe_psn_add(psn, 4);
+		for (k = 0; k < ARRAY_SIZE(trains->begin); k++)
+			trains->begin[k] = roe_psn_add(psn, k);
+		trains->end = roe_psn_add(psn, 6);
 		if (i == ROE_TRAINS_MISSES - 1)
-			roe_trains_missed(qp, trains, roe_psn_add(psn, 4));
+			roe_trains_missed(qp, trains, now, roe_psn_add(psn, 6));
 		else if (i == ROE_TRAINS_MISSES)
-			roe_trains_missed(qp, trains, roe_psn_add(psn, -1));
+			roe_trains_missed(qp, trains, now, roe_psn_add(psn, -1));
+		else if (i == ROE_TRAINS_MISSES + 1)
+			roe_trains_missed(qp, trains, now, roe_psn_add(psn, 4));
 		else
-			roe_trains_missed(qp, trains, roe_psn_add(psn, i % 4));
+			roe_trains_missed(qp, trains, now, roe_psn_add(psn, i % 4));
 		KUNIT_EXPECT_FALSE(test, trains->on);
 		/* the same again: it has left packet by packet */
-		roe_trains_missed(qp, trains, psn);
-		KUNIT_EXPECT_EQ_MSG(test, qp->path.alone, i >= 2 * ROE_TRAINS_MISSES,
-				    "train %u", i);
+		roe_trains_missed(qp, trains, now, psn);
+		KUNIT_EXPECT_EQ_MSG(test, qp->path.alone, i > 2 * ROE_TRAINS_MISSES, "train %u", i);
 	}
+	KUNIT_EXPECT_EQ(test, trains->misses, ROE_TRAINS_MISSES - 1);
+	KUNIT_EXPECT_GT(test, qp->path.alone_until, now);
 	qp->path.alone = false;
 }
 
@@ -844,9 +850,11 @@ static void sim_no_trains(struct kunit *test)
 			KUNIT_EXPECT_EQ_MSG(test, qp->path.alone, i >= ROE_TRAINS_MISSES - 1 ||
 					    (op == IB_WR_RDMA_READ && qp->path.alone && k & 2),
 					    "kind %u, message %u", k, i);
-			n = sim->again[op == IB_WR_RDMA_READ];
-			if (i == ROE_TRAINS_MISSES)
-				sim->again[op == IB_WR_RDMA_READ] = 0;
+			n = sim->again[0] + sim->again[1];
+			if (i == ROE_TRAINS_MISSES) {
+				sim->again[0] = 0;
+				sim->again[1] = 0;
+			}
 		}
 		KUNIT_EXPECT_EQ_MSG(test, n, 0, "kind %u", k);
 		wrong = sim_check(sim);

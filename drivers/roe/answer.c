@@ -53,6 +53,8 @@ static struct roe_rsrc *take_slot(struct roe_resp *resp)
 	/* a peer that may ask for more has all that this slot answered once */
 	if (rs->pending)
 		resp->rsrc_pending--;
+	if (rs->kind)
+		roe_trains_arrived(&resp->trains, roe_psn_add(rs->last_psn, 1));
 	if (++resp->rsrc_head == resp->rsrc_nr)
 		resp->rsrc_head = 0;
 	memset(rs, 0, sizeof(*rs));
@@ -88,9 +90,6 @@ struct roe_rsrc *roe_answer_begin(struct roe_qp *qp, const struct roe_pkt *p, u8
 
 	if (!rs)
 		return NULL;
-	/* the oldest of all, whose answer has arrived */
-	if (rs->kind)
-		roe_trains_arrived(&resp->trains, rs->first_psn);
 	rs->kind = kind;
 	rs->first_psn = p->psn;
 	rs->last_psn = p->psn;
@@ -300,7 +299,7 @@ static void responses_lost(struct roe_qp *qp, const struct roe_ctx *ctx,
 	    (next && roe_psn_diff(next->cur_psn, psn) < 0))
 		return;
 	roe_cc_lost(qp, ctx, came, roe_psn_diff(end, psn));
-	roe_trains_missed(qp, &qp->resp.trains, psn);
+	roe_trains_missed(qp, &qp->resp.trains, ctx->now, psn);
 }
 
 /* What has left leaves alone from now on, in case its train did not get through as one. */
@@ -830,6 +829,7 @@ void roe_answer_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
 
 	if (!roe_qp_has_timer(qp))
 		return;
+	resp->trains.on = false;
 	left = unanswer_from(resp, refused->response, refused->responses);
 	/* it leaves behind all of them, and says what is missing to who sent FLUSHes */
 	if ((left || refused->acks) && !resp->ack_due) {

@@ -35,7 +35,9 @@ struct roe_path {
 	struct dst_cache	dst;		/* per CPU; of some handles there is none */
 	u32			gid_gen;	/* roe_dev's when routes were last forgotten */
 	u16			ip_id;		/* own counter, + 1 for each segment */
-	bool			alone;		/* no trains: only their first packets arrive */
+	u64			alone_until;	/* ns: trains are tried again ... */
+	bool			alone;		/* ... and until then none leave: none arrive */
+	bool			trains;		/* last burst of several: they may share skbs */
 	bool			apart;		/* last burst: its netdev has no scatter-gather */
 };
 

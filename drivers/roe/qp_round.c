@@ -88,7 +88,7 @@ bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	ctx->answer.mr = NULL;
 	more = emit(qp, ctx, txb);
 	if (txb->n > 1 && qp->type == IB_QPT_RC && !txb->direct)
-		roe_trains_sent(qp, txb);
+		roe_trains_sent(qp, ctx->now, txb);
 	if (trace_roe_packet_out_enabled())
 		for (i = 0; i < txb->n; i++)
 			trace_roe_packet_out(qp, &txb->pkt[i].p, txb->direct);

@@ -179,8 +179,8 @@ static void enter_reset(struct roe_qp *qp)
 {
 	WRITE_ONCE(qp->state, IB_QPS_RESET);
 	/*
-	 * No packet comes from there, so none is proven for the old peer while the next one is
-	 * agreed upon: what was proven before this is gone with forget_connection().
+	 * The cookie of no namespace: no packet matches, so none is proven for the old peer while
+	 * the next one is agreed upon. What was proven before goes with forget_connection().
 	 */
 	if (!roe_qp_is_ud(qp))
 		WRITE_ONCE(qp->path.av.net_cookie, 0);
@@ -216,7 +216,7 @@ static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_att
 		break;
 	case IB_QPS_RTS:
 		if (cur == IB_QPS_RTR) {
-			/* while the QP could not send; a doorbell may have left that to a relay */
+			/* posted before RTS: a doorbell may have left it to a relay */
 			drop_posted(&qp->sq);
 			roe_requester_reset(qp, qp->attr.sq_psn);
 		}

@@ -149,7 +149,8 @@ static struct roe_qp *find_qp(struct flow *flow, u32 qpn)
 		return NULL;
 	if (roe_qp_is_ud(qp))
 		return to_device(qp->dev, flow) ? qp : NULL;
-	return qp->path.av.net_cookie == flow->net->net_cookie &&
+	/* pairs with roe_av_set() */
+	return smp_load_acquire(&qp->path.av.net_cookie) == flow->net->net_cookie &&
 	       ipv6_addr_equal(&qp->path.av.saddr, &flow->daddr) ? qp : NULL;
 }
 

@@ -105,6 +105,7 @@ void roe_requester_rewind(struct roe_qp *qp)
 	qp->req.rtt_start = 0;
 	qp->req.probe = 0;
 	qp->req.drop_deadline = 0;
+	qp->req.trains.on = false;
 	roe_reorder_again(&qp->req);
 }
 
@@ -291,7 +292,7 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 	if (waited(qp))
 		req->trains.on = false;
 	else
-		roe_trains_missed(qp, &req->trains, req->una);
+		roe_trains_missed(qp, &req->trains, ctx->now, req->una);
 	/* once for what was in flight together */
 	if (roe_psn_diff(req->una, req->recover) >= 0) {
 		roe_requester_lost(qp);
@@ -542,6 +543,7 @@ void roe_requester_resend(struct roe_qp *qp)
 
 	trace_roe_retransmit(qp, req->drop_psn);
 	req->drop_deadline = 0;
+	req->trains.on = false;
 	if (roe_psn_diff(req->rtt_psn, req->drop_psn) >= 0)
 		req->rtt_start = 0;
 	qp->sq.next = qp->sq.cons;

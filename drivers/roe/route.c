@@ -70,6 +70,7 @@ void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 {
 	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
 	struct net_device *ndev;
+	u64 cookie;
 
 	memcpy(&av->saddr, &grh->sgid_attr->gid, sizeof(av->saddr));
 	memcpy(&av->daddr, &grh->dgid, sizeof(av->daddr));
@@ -82,7 +83,7 @@ void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 	rcu_read_lock();
 	ndev = rcu_dereference(grh->sgid_attr->ndev);
 	av->oif = ndev ? ndev->ifindex : 0;
-	av->net_cookie = ndev ? dev_net(ndev)->net_cookie : 0;
+	cookie = ndev ? dev_net(ndev)->net_cookie : 0;
 	/*
 	 * One that is being moved has the number of neither here nor there for a while, and a
 	 * VLAN that goes frees its map of priorities without a grace period.
@@ -94,6 +95,8 @@ void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 	av->sl = rdma_ah_get_sl(attr);
 	av->priority = priority(ndev, av->tclass, av->sl);
 	rcu_read_unlock();
+	/* who receives looks without a lock, and at this first: find_qp() */
+	smp_store_release(&av->net_cookie, cookie);
 }
 
 ROE_EXPORT_FOR_TEST(roe_av_set);

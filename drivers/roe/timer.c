@@ -290,11 +290,11 @@ static void ask_again(struct roe_req *req, const struct roe_ctx *ctx)
  * A clock has run out: fewer in flight, once for what was in flight together. Not before
  * the first sample: on a way longer than the RTO nothing was lost.
  */
-static void lost(struct roe_qp *qp)
+static void lost(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
-	roe_trains_missed(qp, &req->trains, req->una);
+	roe_trains_missed(qp, &req->trains, ctx->now, req->una);
 	if (!req->srtt || roe_psn_diff(req->una, req->recover) < 0)
 		return;
 	roe_requester_lost(qp);
@@ -306,7 +306,7 @@ static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_qp_count(qp, ROE_STAT_TIMEOUT);
 	ask_again(&qp->req, ctx);
-	lost(qp);
+	lost(qp, ctx);
 	if (roe_requester_retry(qp, ctx))
 		roe_timer_arm(qp, ctx);
 }
@@ -343,7 +343,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->early_deadline = ctx->now + rto(qp);
 	req->early = true;
 	ask_again(req, ctx);
-	lost(qp);
+	lost(qp, ctx);
 	roe_requester_rewind(qp);
 }
 

@@ -9,111 +9,116 @@
  * or a policer that looks at the length, or a broken segmentation, none. Without an end to that
  * each train would take a NAK and a round trip, or a time-out, for ever.
  *
- * One train at a time is watched. What leaves between two of them, packet by packet, says
- * nothing.
+ * One train at a time is watched, of requests and of responses. What leaves between two of them,
+ * packet by packet, says nothing; nor does one that is sent again for something before it.
  */
+#include "frame.h"
 #include "transport.h"
-#include "trains.h"
 
 #define BEGINNING	4	/* packets of a train that are looked at */
 #define SHORT		2	/* what the first packet of a message, which is longer, may begin */
+/* The verdict may have been loss, or the way may be another one by now. */
+#define ALONE_NS	(10 * NSEC_PER_SEC)
 
 static bool is_response(const struct roe_tx_pkt *pkt)
 {
 	return roe_opcode(pkt->p.opcode)->flags & ROE_F_RESPONSE;
 }
 
-/* Packets from @i on that leave as a train, as roe_frame_fit() has it; 1: it leaves alone. */
-static unsigned int row(const struct roe_txb *txb, unsigned int i)
+/* PSNs of the first and second packet of a train of @n, to @begin; returns one past its last. */
+static u32 train(const struct roe_tx_pkt *pkt, unsigned int n, u32 *begin)
 {
-	const struct roe_tx_pkt *pkt = &txb->pkt[i];
-	u32 size = roe_tx_bytes(pkt);
-	unsigned int n = 1;
+	unsigned int i, found = 1;
+	u32 last = pkt->p.psn;
 
-	if (pkt->again)
-		return 1;
-	for (n = 1; n < BEGINNING && i + n < txb->n; n++) {
-		const struct roe_tx_pkt *next = &pkt[n];
-
-		if (next->again || roe_tx_bytes(next) > size ||
-		    next->p.psn != roe_psn_add(pkt->p.psn, n) ||
-		    is_response(next) != is_response(pkt))
-			break;
-		if (roe_tx_bytes(next) < size)
-			return n + 1;
+	begin[0] = last;
+	begin[1] = last;
+	for (i = 1; i < n; i++) {
+		if (is_response(&pkt[i]) != is_response(pkt))
+			continue;
+		last = pkt[i].p.psn;
+		if (found++ == 1)
+			begin[1] = last;
 	}
-	return n;
+	return roe_psn_add(last, 1);
 }
 
-static struct roe_trains *trains_of(struct roe_qp *qp, const struct roe_tx_pkt *pkt)
-{
-	return is_response(pkt) ? &qp->resp.trains : &qp->req.trains;
-}
-
-/* From the beginning of train @first to that of train @last, which may be the same. */
-static void watch(struct roe_trains *trains, const struct roe_tx_pkt *first,
-		  const struct roe_tx_pkt *last, unsigned int n)
-{
-	trains->on = true;
-	trains->first = first->p.psn;
-	trains->end = roe_psn_add(last->p.psn, n);
-}
-
-/**
- * roe_trains_sent() - a burst is about to leave
- * @qp: RC
- * @txb: not direct
- *
- * A short train may get through where longer ones do not: its end is that of the next long one.
- *
- * Context: QP lock held.
+/*
+ * The first train of the burst, and the first long one if that is another: a short one may get
+ * through where longer ones do not.
  */
-void roe_trains_sent(struct roe_qp *qp, const struct roe_txb *txb)
+static void watch(struct roe_trains *trains, const struct roe_txb *txb, bool responses)
 {
-	const struct roe_tx_pkt *first = NULL;
+	const struct roe_frame_limits limits = { .bytes = U16_MAX, .segs = BEGINNING };
 	unsigned int i, n;
 
 	for (i = 0; i < txb->n; i += n) {
 		const struct roe_tx_pkt *pkt = &txb->pkt[i];
 
-		if (trains_of(qp, pkt)->on)
-			return;
-		n = row(txb, i);
-		if (n == 1 || (first && is_response(first) != is_response(pkt)))
+		n = roe_frame_fit(pkt, txb->n - i, &limits);
+		if (n == 1 || is_response(pkt) != responses)
 			continue;
-		if (!first)
-			first = pkt;
-		if (n > SHORT) {
-			watch(trains_of(qp, pkt), first, pkt, n);
+		if (!trains->on)
+			train(pkt, n, trains->begin);
+		trains->end = train(pkt, n, trains->begin + 2);
+		trains->on = true;
+		if (n > SHORT)
 			return;
-		}
 	}
-	if (first)
-		watch(trains_of(qp, first), first, first, SHORT);
+}
+
+/**
+ * roe_trains_sent() - a burst is about to leave
+ * @qp: RC
+ * @now: ns
+ * @txb: of more than one packet, not direct; responses come before requests, an ACK may be last
+ *
+ * Context: QP lock held.
+ */
+void roe_trains_sent(struct roe_qp *qp, u64 now, const struct roe_txb *txb)
+{
+	bool first = is_response(txb->pkt), last = is_response(&txb->pkt[txb->n - 1]);
+
+	if (qp->path.alone && now >= qp->path.alone_until)
+		qp->path.alone = false;
+	if (qp->path.alone || !qp->path.trains)
+		return;
+	if (!qp->req.trains.on && !(first && last))
+		watch(&qp->req.trains, txb, false);
+	if (!qp->resp.trains.on && first)
+		watch(&qp->resp.trains, txb, true);
 }
 
 /**
  * roe_trains_missed() - the peer misses a packet, and what is behind it is sent again
- * @qp: RC; sends one by one from now on if this is one train too many
+ * @qp: RC; sends one by one for a while if this is one train too many
  * @trains: of its requester or responder
+ * @now: ns
  * @psn: of the packet; all before it have arrived
  *
  * Context: QP lock held.
  */
-void roe_trains_missed(struct roe_qp *qp, struct roe_trains *trains, u32 psn)
+void roe_trains_missed(struct roe_qp *qp, struct roe_trains *trains, u64 now, u32 psn)
 {
+	unsigned int i;
+
 	roe_trains_arrived(trains, psn);
 	if (!trains->on)
 		return;
 	trains->on = false;
-	/* it is sent again, packet by packet, for another that was before it */
-	if (roe_psn_diff(psn, trains->first) < 0 || ++trains->misses != ROE_TRAINS_MISSES)
+	for (i = 0; i < ARRAY_SIZE(trains->begin) && psn != trains->begin[i]; i++)
+		;
+	if (i == ARRAY_SIZE(trains->begin) || ++trains->misses < ROE_TRAINS_MISSES)
 		return;
+	/* with one more miss it is known again */
+	trains->misses = ROE_TRAINS_MISSES - 1;
 	qp->path.alone = true;
-	if (qp->dev)
+	qp->path.alone_until = now + ALONE_NS;
+	if (qp->dev && !trains->told)
 		ibdev_warn_ratelimited(&qp->dev->ib,
 				       "QP %u: single packets arrive and trains do not: one by one now, see gso in the README\n",
 				       qp->qpn);
+	trains->told = true;
 }
 
 ROE_EXPORT_FOR_TEST(roe_trains_missed);

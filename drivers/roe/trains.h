@@ -12,13 +12,15 @@ struct roe_txb;
 
 /* Of a requester and of a responder, each for what it sends. Under qp->lock. */
 struct roe_trains {
-	bool	on;		/* a train is on its way ... */
-	u8	misses;		/* ... and so many before it did not arrive */
-	u32	first, end;	/* its first packets: from this PSN, before that one */
+	bool	on;		/* a train is on its way, or two ... */
+	bool	told;		/* ... the kernel log has it that they do not arrive */
+	u8	misses;		/* ... so many before it did not */
+	u32	begin[4];	/* PSNs of its first two packets, and of the other one's */
+	u32	end;		/* all before this one: they have arrived */
 };
 
-void roe_trains_sent(struct roe_qp *qp, const struct roe_txb *txb);
-void roe_trains_missed(struct roe_qp *qp, struct roe_trains *trains, u32 psn);
+void roe_trains_sent(struct roe_qp *qp, u64 now, const struct roe_txb *txb);
+void roe_trains_missed(struct roe_qp *qp, struct roe_trains *trains, u64 now, u32 psn);
 void roe_trains_arrived(struct roe_trains *trains, u32 psn);
 
 #endif /* ROE_TRAINS_H */

@@ -91,8 +91,10 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 		left_out(stats, refused, txb->pkt, txb->n);
 		goto out;
 	}
-	if (txb->n > 1 && !path->alone)
+	if (txb->n > 1 && !path->alone) {
 		limits = read_limits(dst, path->av.v6);
+		path->trains = limits.segs > 1;
+	}
 	headroom = LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len;
 	apart = wants_apart(dst, headroom);
 	/* from the next burst on; a list of this one has no room for the headers of another way */

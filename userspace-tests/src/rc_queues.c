@@ -214,8 +214,8 @@ static void test_overrun_receiver(void)
 		sent += wc.status == IBV_WC_SUCCESS;
 	while (ibv_poll_cq(cq, 1, &wc) > 0)
 		received += wc.status == IBV_WC_SUCCESS;
-	rt_ok(RT_EQ(received, cqe) && RT_EQ(sent, received),
-	      "as many were sent with success as have arrived");
+	rt_ok(RT_EQ(received, cqe) && RT_CHECK(sent <= received),
+	      "no more were sent with success than have arrived");
 	rt_pair_destroy(&p);
 	rt_drain_events(rt_dev_b());
 	rt_ok(RT_EQ(ibv_destroy_cq(cq), 0), "and that CQ can be destroyed");

@@ -14,12 +14,28 @@ module_or_die
 topo_or_die topo_veth
 # What tries at random does so most where KASAN looks; last_ack needs many turns, and none.
 rounds=60 secs=4
-[ $SLOW = 1 ] || rounds=15 secs=10
+[ $SLOW = 1 ] || rounds=15 secs=8
+# by_packets COMMAND... - on the debug kernel, by packets even between QPs of one device: these
+# programs have no run between two devices
+by_packets()
+{
+	local rc direct=/sys/class/infiniband/roe0/direct was
+
+	was=$(cat $direct)
+	[ "$ROE_KERNEL" != debug ] || echo 0 > $direct
+	"$@"
+	rc=$?
+	echo "$was" > $direct
+	return $rc
+}
+
 progs=${*:-dev_attrs qp_states rc_ops rc_errors rc_queues rc_polled last_ack rc_big ring_fuzz}
 for p in $progs; do
 	case $p in
 	ring_fuzz)
-		run_tap "$p" 60 "$p" -d roe0 -t "$secs" ;;
+		run_tap "$p" 60 "$p" -d roe0 -t "$secs"
+		[ "$ROE_KERNEL" != debug ] ||
+			by_packets run_tap "$p, by packets" 60 "$p" -d roe0 -t "$secs" ;;
 	dev_attrs)
 		run_tap "$p" 60 "$p" -d roe0 -- va ;;
 	rc_big)
@@ -35,6 +51,8 @@ for p in $progs; do
 		echo 0 > /proc/sys/vm/nr_hugepages ;;
 	last_ack)
 		run_tap "$p, one device" 120 "$p" -d roe0 -- $rounds ;;
+	qp_states | rc_queues)
+		by_packets run_tap "$p, one device" 120 "$p" -d roe0 ;;
 	*)
 		run_tap "$p, one device" 120 "$p" -d roe0 ;;
 	esac

@@ -16,11 +16,12 @@ start_hold()
 	wait_for 20 grep -q ready "$TMP/hold.out"
 }
 
-# Traffic that would go on for long, on one device.
+# Traffic that would go on for long, on one device; by packets where KASAN looks.
 start_traffic()
 {
 	local g
 	g=$(wait_gid roe0 10.1.0.1) || return
+	[ "$ROE_KERNEL" != debug ] || echo 0 > /sys/class/infiniband/roe0/direct
 	background ibv_rc_pingpong -d roe0 -g "$g" -n 100000000 > "$TMP/s.out" 2>&1
 	server=$bg
 	wait_for 20 listening 18515 || return
