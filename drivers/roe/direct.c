@@ -71,10 +71,11 @@ void roe_direct_exit(void)
 static bool match(const struct roe_qp *qp, const struct roe_qp *peer)
 {
 	const struct roe_av *out = &qp->path.av, *back = &peer->path.av;
+	/* first of all: pairs with roe_av_set() */
+	u64 cookie = smp_load_acquire(&back->net_cookie);
 
-	/* the cookie first: pairs with roe_av_set() */
 	return peer->dev == qp->dev && peer->type == qp->type && peer->pkey == qp->pkey &&
-	       out->net_cookie == smp_load_acquire(&back->net_cookie) &&
+	       out->net_cookie == cookie &&
 	       ipv6_addr_equal(&out->daddr, &back->saddr) &&
 	       ipv6_addr_equal(&out->saddr, &back->daddr);
 }
