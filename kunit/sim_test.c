@@ -12,6 +12,7 @@
 #include <linux/lockdep.h>
 #include <linux/random.h>
 #include <linux/sched.h>
+#include "../drivers/roe/early.h"
 #include "sim.h"
 
 #define PSN0	0xfffffd	/* wraps in the third packet */
@@ -703,6 +704,35 @@ static void sim_widen(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qp->req.cwnd, max);
 }
 
+/* Its widest, with a round trip of @now ns that was @least once. */
+static u32 widest(struct sim *sim, u32 least, u32 now)
+{
+	struct roe_qp *qp = sim->side[0].qp;
+	unsigned int i;
+
+	sim_reset(sim, PSN0, PSN1);
+	qp->req.rtt_min = least;
+	qp->req.srtt = now;
+	for (i = 0; i < 100; i++)
+		pass(qp, qp->req.cwnd, qp->req.cwnd);
+	return qp->req.cwnd;
+}
+
+/* A long way has room for more, as long as that is not a queue that lets all wait. */
+static void sim_widen_far(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	u32 ms = NSEC_PER_MSEC, most = ROE_WINDOW_LONG_BYTES / SIM_MTU;
+
+	KUNIT_EXPECT_EQ(test, widest(sim, ms / 20, ms / 20), ROE_WINDOW_MAX);
+	KUNIT_EXPECT_EQ(test, widest(sim, 2 * ms, 2 * ms), ROE_WINDOW_PER_NS * 2 * ms / SIM_MTU);
+	KUNIT_EXPECT_EQ(test, widest(sim, 2 * ms, 4 * ms - 1),
+			ROE_WINDOW_PER_NS * 2 * ms / SIM_MTU);
+	KUNIT_EXPECT_EQ(test, widest(sim, 2 * ms, 4 * ms), ROE_WINDOW_MAX);
+	KUNIT_EXPECT_EQ(test, widest(sim, 500 * ms, 500 * ms), most);
+	KUNIT_EXPECT_EQ(test, widest(sim, 500 * ms, 1000 * ms), ROE_WINDOW_MAX);
+}
+
 /* As many answers as packets, or one for all of them: that is one round trip. */
 static void sim_widen_single(struct kunit *test)
 {
@@ -1205,6 +1235,42 @@ static void error_rnr_lost(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, forge(sim, 0, &p, &p));
 		KUNIT_EXPECT_EQ(test, p.psn, PSN0);
 	}
+}
+
+/* A packet of a WRITE of nothing, which needs no key and no receive. */
+static void one_write(struct sim *sim, u32 n)
+{
+	struct roe_pkt p = { .opcode = ROE_OP_WRITE_ONLY, .psn = roe_psn_add(PSN0, n) }, r;
+
+	forge(sim, 1, &p, &r);
+}
+
+/* On a long way some come thousands of packets before their turn: all are kept, no more. */
+static void error_early_far(struct kunit *test)
+{
+	static const u32 order[] = { 1, 511, 512, 513, 1600, 1024, ROE_EARLY_MAX - 1 };
+	struct sim *sim = fresh(test);
+	struct roe_resp *resp = &sim->side[1].qp->resp;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(order); i++) {
+		one_write(sim, order[i]);
+		KUNIT_EXPECT_EQ(test, resp->early.nr, i + 1);
+		KUNIT_EXPECT_GT(test, resp->early.size, order[i]);
+	}
+	one_write(sim, ROE_EARLY_MAX);
+	KUNIT_EXPECT_EQ(test, resp->early.nr, i);
+	for (i = 2; i < ROE_EARLY_MAX; i++)
+		one_write(sim, i);
+	KUNIT_EXPECT_EQ(test, resp->early.nr, ROE_EARLY_MAX - 1);
+	KUNIT_EXPECT_EQ(test, resp->psn, PSN0);
+	one_write(sim, 0);
+	KUNIT_EXPECT_EQ(test, resp->psn, roe_psn_add(PSN0, ROE_EARLY_MAX));
+	KUNIT_EXPECT_EQ(test, resp->msn, ROE_EARLY_MAX);
+	KUNIT_EXPECT_EQ(test, resp->early.nr, 0);
+	/* the next gap begins with few */
+	one_write(sim, ROE_EARLY_MAX + 1);
+	KUNIT_EXPECT_EQ(test, resp->early.size, ROE_EARLY_SLOTS);
 }
 
 /* What was kept behind a gap is sent again after an RNR NAK, so it is not done before. */
@@ -4027,6 +4093,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr_overtaken),
 	KUNIT_CASE(error_rnr_no_retry),
 	KUNIT_CASE(error_rnr_lost),
+	KUNIT_CASE(error_early_far),
 	KUNIT_CASE(error_rnr_forgets),
 	KUNIT_CASE(error_rnr_sparing),
 	KUNIT_CASE(error_rnr_progress),
@@ -4132,6 +4199,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_stream_responses),
 	KUNIT_CASE(sim_collect),
 	KUNIT_CASE(sim_widen),
+	KUNIT_CASE(sim_widen_far),
 	KUNIT_CASE(sim_widen_single),
 	KUNIT_CASE(sim_widen_late),
 	KUNIT_CASE(sim_two_copies),

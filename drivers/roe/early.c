@@ -12,15 +12,21 @@
  * gets packets to a QP may leave a gap; beyond the bounds a packet is lost, as it
  * always was.
  *
- * Slots are indexed by PSN, so whatever lies in the window has one of its own.
+ * Slots are indexed by PSN, so whatever lies as near as there are slots has one of its own.
+ * There are ROE_EARLY_SLOTS, more when a packet comes from further ahead: where a long way has
+ * thousands in flight and changes their order, those of one processor may be so far behind
+ * those of another.
  */
 #include <linux/atomic.h>
+#include <linux/log2.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include "early.h"
 
 #define HELD_MAX	(64l << 20)	/* bytes, of all QPs */
-#define SLOTS_BYTES	(ROE_EARLY_SLOTS * sizeof(struct roe_early *))
+#define FAR_MAX		(HELD_MAX / 2)	/* ... before what is further ahead finds no room */
+#define FAR_BYTES	SZ_4M		/* of a QP so much may have its turn at once */
 
 struct roe_early {
 	u32			bytes;		/* of this, with the payload */
@@ -32,17 +38,17 @@ static atomic_long_t held;
 
 static struct roe_early **slot(const struct roe_early_set *set, u32 psn)
 {
-	return &set->slots[psn & (ROE_EARLY_SLOTS - 1)];
+	return &set->slots[psn & (set->size - 1)];
 }
 
-static struct roe_early *copy(const struct roe_rx_pkt *rx)
+static struct roe_early *copy(const struct roe_rx_pkt *rx, long most)
 {
 	/* what it takes, not what it needs: half as much again */
 	u32 bytes = kmalloc_size_roundup(sizeof(struct roe_early) + rx->p.len), off = 0;
 	struct roe_early *early;
 	unsigned int i;
 
-	if (atomic_long_add_return(bytes, &held) > HELD_MAX)
+	if (atomic_long_add_return(bytes, &held) > most)
 		goto none;
 	early = kmalloc(bytes, GFP_ATOMIC | __GFP_NOWARN);
 	if (!early)
@@ -63,21 +69,39 @@ none:
 	return NULL;
 }
 
-static bool take_slots(struct roe_early_set *set)
+static long bytes_of(u32 slots)
 {
-	if (atomic_long_add_return(SLOTS_BYTES, &held) <= HELD_MAX)
-		set->slots = kzalloc(SLOTS_BYTES, GFP_ATOMIC | __GFP_NOWARN);
-	if (!set->slots)
-		atomic_long_sub(SLOTS_BYTES, &held);
-	return set->slots;
+	return slots * sizeof(struct roe_early *);
 }
 
 /* Peers decide who has some, so nobody has any without a packet in them. */
 static void give_slots(struct roe_early_set *set)
 {
 	kfree(set->slots);
+	atomic_long_sub(bytes_of(set->size), &held);
 	set->slots = NULL;
-	atomic_long_sub(SLOTS_BYTES, &held);
+	set->size = 0;
+}
+
+/* So many slots, and what is kept moves there. */
+static bool take_slots(struct roe_early_set *set, u32 size, long most)
+{
+	struct roe_early_set more = { .size = size, .nr = set->nr };
+	u32 i;
+
+	if (atomic_long_add_return(bytes_of(size), &held) <= most)
+		more.slots = kzalloc(bytes_of(size), GFP_ATOMIC | __GFP_NOWARN);
+	if (!more.slots) {
+		atomic_long_sub(bytes_of(size), &held);
+		return false;
+	}
+	for (i = 0; i < set->size; i++) {
+		if (set->slots[i])
+			*slot(&more, set->slots[i]->rx.p.psn) = set->slots[i];
+	}
+	give_slots(set);
+	*set = more;
+	return true;
 }
 
 /**
@@ -93,11 +117,15 @@ static void give_slots(struct roe_early_set *set)
  */
 bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt *rx, u32 mtu)
 {
+	u32 ahead = roe_psn_diff(rx->p.psn, next);
+	long most = ahead < ROE_EARLY_SLOTS ? HELD_MAX : FAR_MAX;
 	struct roe_early **at;
 
-	if (roe_psn_diff(rx->p.psn, next) >= ROE_EARLY_SLOTS || rx->p.len > mtu)
+	if (ahead >= clamp_t(u32, FAR_BYTES / mtu, ROE_EARLY_SLOTS, ROE_EARLY_MAX) ||
+	    rx->p.len > mtu)
 		return false;
-	if (!set->slots && !take_slots(set))
+	if (ahead >= set->size &&
+	    !take_slots(set, max_t(u32, roundup_pow_of_two(ahead + 1), ROE_EARLY_SLOTS), most))
 		return false;
 	at = slot(set, rx->p.psn);
 	if (*at) {
@@ -108,7 +136,7 @@ bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt
 		*at = NULL;
 		set->nr--;
 	}
-	*at = copy(rx);
+	*at = copy(rx, most);
 	if (!*at)
 		return false;
 	set->nr++;
@@ -154,7 +182,7 @@ struct roe_early *roe_early_take_first(struct roe_early_set *set, u32 next,
 	struct roe_early *early = NULL;
 	u32 i;
 
-	for (i = 0; set->nr && i < ROE_EARLY_SLOTS && !early; i++)
+	for (i = 0; set->nr && i < set->size && !early; i++)
 		early = roe_early_take(set, next + i, rx);
 	return early;
 }
@@ -200,7 +228,7 @@ void roe_early_skip(struct roe_early_set *set, u32 psn, u32 npsn)
 	struct roe_early *early;
 	u32 i;
 
-	for (i = 0; set->nr && i < min_t(u32, npsn, ROE_EARLY_SLOTS); i++) {
+	for (i = 0; set->nr && i < min(npsn, set->size); i++) {
 		early = roe_early_take(set, psn + i, &rx);
 		if (early)
 			roe_early_free(early);
@@ -215,7 +243,7 @@ void roe_early_skip(struct roe_early_set *set, u32 psn, u32 npsn)
  */
 void roe_early_purge(struct roe_early_set *set)
 {
-	roe_early_skip(set, 0, ROE_EARLY_SLOTS);
+	roe_early_skip(set, 0, ROE_EARLY_MAX);
 }
 
 ROE_EXPORT_FOR_TEST(roe_early_purge);

@@ -5,7 +5,9 @@
 
 #include "transport.h"
 
-#define ROE_EARLY_SLOTS	512	/* packets ahead of the one whose turn it is; a power of 2 */
+/* Packets ahead of the one whose turn it is, powers of 2: any QP's, and while there is room */
+#define ROE_EARLY_SLOTS	512
+#define ROE_EARLY_MAX	4096
 
 bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt *rx, u32 mtu);
 struct roe_early *roe_early_take(struct roe_early_set *set, u32 psn,

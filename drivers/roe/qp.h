@@ -149,6 +149,7 @@ static inline bool roe_sq_has_requests(const struct roe_sq *sq)
 /* Packets that came before their turn (early.c). Under qp->lock. */
 struct roe_early_set {
 	struct roe_early **slots;	/* by PSN; NULL: none yet */
+	u32	size;		/* ... how many, a power of 2 */
 	u32	nr;
 };
 

@@ -122,11 +122,12 @@ void roe_reorder_kept(struct roe_qp *qp, const struct roe_ctx *ctx)
  */
 void roe_reorder_forget(struct roe_req *req, u32 from)
 {
+	struct roe_early_set *set = &req->reorder.early;
 	s32 before = roe_psn_diff(from, req->una);
 
 	req->reorder.once_psn = req->max_psn;
-	if (before < ROE_EARLY_SLOTS)
-		roe_early_skip(&req->reorder.early, from, ROE_EARLY_SLOTS - before);
+	if (before < (s32)set->size)
+		roe_early_skip(set, from, set->size - before);
 }
 
 /**

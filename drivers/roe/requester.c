@@ -349,11 +349,32 @@ void roe_requester_probed(struct roe_qp *qp)
 }
 
 /*
+ * Packets that the window may become. What is in flight on a way of some microseconds stands in
+ * queues: 1 MiB keeps any of them busy, and more than ROE_WINDOW_MAX packets at once no ring and
+ * no backlog has room for. On a long way it is on its way, and less of it than the rate times the
+ * round trip would leave the way empty for most of the time. There the shortest round trip
+ * says how much it may be, and the one of now whether it is: half of twice as long as that is
+ * spent in a queue, which gets longer with the window, not faster.
+ */
+static u32 widest(const struct roe_qp *qp)
+{
+	const struct roe_req *req = &qp->req;
+	/* by a path MTU, a power of two */
+	u32 shift = __ffs(qp->mtu), max, far;
+
+	max = clamp_t(u32, ROE_WINDOW_BYTES >> shift, ROE_WINDOW_PKTS, ROE_WINDOW_MAX);
+	if (req->srtt >= 2ull * req->rtt_min)
+		return max;
+	far = min_t(u64, (u64)ROE_WINDOW_PER_NS * req->rtt_min, ROE_WINDOW_LONG_BYTES) >> shift;
+	return max(max, far);
+}
+
+/*
  * A window that is full when an ACK comes is what keeps the QP from sending more: as
  * far as loss tells, the way bears more. So it grows by a few packets in a round trip, in
  * however many answers what is in flight comes back: a READ has one for each packet, a
  * WRITE one for 32. Until something was lost it grows by an eighth, as on long ways and
- * with small packets it should be 1 MiB soon; twice as much, as TCP begins, would lose
+ * with small packets it should be large soon; twice as much, as TCP begins, would lose
  * as much as the way bears, at once, and each gap takes a round trip. Where the order
  * changes most of what seems lost is late, and each answer has the window grow by 1: that
  * soon makes up for what was taken without need. What never fills its window gets back by
@@ -362,9 +383,7 @@ void roe_requester_probed(struct roe_qp *qp)
 static void widen(struct roe_qp *qp)
 {
 	struct roe_req *req = &qp->req;
-	/* by a path MTU, a power of two */
-	u32 max = clamp_t(u32, ROE_WINDOW_BYTES >> __ffs(qp->mtu), ROE_WINDOW_PKTS,
-			  ROE_WINDOW_MAX);
+	u32 max = widest(qp);
 	u32 flight = (req->max_psn - req->counted) & ROE_PSN_MASK;
 	u32 acked = (req->una - req->counted) & ROE_PSN_MASK;
 	u32 step = ROE_WINDOW_STEP, grown;
@@ -582,7 +601,7 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 	req->reread_psn = psn;
 	req->alpha = ROE_ALPHA_ONE;
 	req->cwnd = ROE_WINDOW_PKTS;
-	req->ssthresh = ROE_WINDOW_MAX;
+	req->ssthresh = U32_MAX;
 	req->counted = psn;
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->rnr_retry = qp->attr.rnr_retry;

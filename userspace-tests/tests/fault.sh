@@ -245,6 +245,36 @@ reads_overtake()
 	[ $rc = 0 ] && [ $asked -lt 8192 ]
 }
 
+# windows FILE - of roe1's QPs, each tenth of a second, until FILE is away
+windows()
+{
+	while [ -e "$1" ]; do
+		rdma resource show qp link roe1 -dd | grep -o 'drv_window [0-9]*' >> "$1"
+		sleep 0.1
+	done
+}
+
+# 20 ms to the peer and back: with 512 packets in flight, as on a short way, that were 26 MB/s
+long_way()
+{
+	local p=$((port + 52)) f=$TMP/windows pid rc most
+	tc qdisc replace dev va root netem delay 10ms limit 100000 &&
+		tc -n peer qdisc replace dev vb root netem delay 10ms limit 100000 || return
+	: > "$f"
+	windows "$f" &
+	pid=$!
+	pair_run 120 $p "ib_write_bw -F -p $p -d roe0 -x $a4 -m 1024 -s 1048576 -n 100" \
+		"$in_peer ib_write_bw -F -p $p -d roe1 -x $b4 -m 1024 -s 1048576 -n 100 10.9.0.1"
+	rc=$?
+	most=$(awk '$2 > most { most = $2 } END { print most + 0 }' "$f")
+	rm "$f"
+	wait $pid
+	tc qdisc del dev va root
+	tc -n peer qdisc del dev vb root
+	echo "# up to $most packets in flight, $(awk '$1 == 1048576 { print $4 }' "$TMP/client.out") MB/s"
+	[ $rc = 0 ] && [ "$most" -gt 600 ]
+}
+
 # roe2 here, roe3 at the peer, and between them a router that sends the peer 10 MB a second
 # and has room for 256 KB. It marks nothing.
 far()
@@ -350,6 +380,9 @@ if [[ reads =~ $only ]]; then
 	check "READs through a queue that is full" reads_through_queue
 	check "READs whose responses overtake each other" reads_overtake
 	check "long READs through a full queue on the way" reads_far
+fi
+if [[ far =~ $only ]]; then
+	check "a long way has more than 1 MiB in flight" long_way
 fi
 if [[ ends =~ $only ]]; then
 	check "a peer is killed: error" ends killed
