@@ -705,32 +705,38 @@ static void sim_widen(struct kunit *test)
 }
 
 /* Its widest, with a round trip of @now ns that was @least once. */
-static u32 widest(struct sim *sim, u32 least, u32 now)
+static u32 widest(struct sim *sim, u32 mtu, u32 least, u32 now)
 {
 	struct roe_qp *qp = sim->side[0].qp;
 	unsigned int i;
 
 	sim_reset(sim, PSN0, PSN1);
+	qp->mtu = mtu;
 	qp->req.rtt_min = least;
 	qp->req.srtt = now;
+	qp->req.rtt = least;
 	for (i = 0; i < 100; i++)
 		pass(qp, qp->req.cwnd, qp->req.cwnd);
+	qp->mtu = SIM_MTU;
 	return qp->req.cwnd;
 }
 
-/* A long way has room for more, as long as that is not a queue that lets all wait. */
+/* A long way has room for more, as long as it is not a queue that is long. */
 static void sim_widen_far(struct kunit *test)
 {
 	struct sim *sim = test->priv;
-	u32 ms = NSEC_PER_MSEC, most = ROE_WINDOW_LONG_BYTES / SIM_MTU;
+	u32 far = ROE_WAY_LONG_NS, window;
 
-	KUNIT_EXPECT_EQ(test, widest(sim, ms / 20, ms / 20), ROE_WINDOW_MAX);
-	KUNIT_EXPECT_EQ(test, widest(sim, 2 * ms, 2 * ms), ROE_WINDOW_PER_NS * 2 * ms / SIM_MTU);
-	KUNIT_EXPECT_EQ(test, widest(sim, 2 * ms, 4 * ms - 1),
-			ROE_WINDOW_PER_NS * 2 * ms / SIM_MTU);
-	KUNIT_EXPECT_EQ(test, widest(sim, 2 * ms, 4 * ms), ROE_WINDOW_MAX);
-	KUNIT_EXPECT_EQ(test, widest(sim, 500 * ms, 500 * ms), most);
-	KUNIT_EXPECT_EQ(test, widest(sim, 500 * ms, 1000 * ms), ROE_WINDOW_MAX);
+	KUNIT_EXPECT_EQ(test, widest(sim, 256, far - 1, far - 1), ROE_WINDOW_MAX);
+	KUNIT_EXPECT_EQ(test, widest(sim, 256, far, far), ROE_WINDOW_LONG);
+	KUNIT_EXPECT_EQ(test, widest(sim, 4096, far - 1, far - 1), ROE_WINDOW_BYTES / 4096);
+	KUNIT_EXPECT_EQ(test, widest(sim, 4096, far, far), ROE_WINDOW_PER_NS * far / 4096);
+	KUNIT_EXPECT_EQ(test, widest(sim, 4096, NSEC_PER_SEC, NSEC_PER_SEC), ROE_WINDOW_LONG);
+	/* half of it in a queue, a tenth */
+	window = widest(sim, 256, far, 2 * far);
+	KUNIT_EXPECT_GT(test, window, 4 * ROE_WINDOW_MAX);
+	KUNIT_EXPECT_LE(test, window, 4 * ROE_WINDOW_MAX * 9 / 8);
+	KUNIT_EXPECT_EQ(test, widest(sim, 256, far, far * 10 / 9), ROE_WINDOW_LONG);
 }
 
 /* As many answers as packets, or one for all of them: that is one round trip. */
@@ -1271,6 +1277,14 @@ static void error_early_far(struct kunit *test)
 	/* the next gap begins with few */
 	one_write(sim, ROE_EARLY_MAX + 1);
 	KUNIT_EXPECT_EQ(test, resp->early.size, ROE_EARLY_SLOTS);
+	/* so many of full length may have their turn at once: 4 MiB */
+	roe_early_purge(&resp->early);
+	sim->side[1].qp->mtu = 4096;
+	one_write(sim, ROE_EARLY_MAX + 1024);
+	KUNIT_EXPECT_EQ(test, resp->early.nr, 0);
+	one_write(sim, ROE_EARLY_MAX + 1023);
+	KUNIT_EXPECT_EQ(test, resp->early.nr, 1);
+	sim->side[1].qp->mtu = SIM_MTU;
 }
 
 /* What was kept behind a gap is sent again after an RNR NAK, so it is not done before. */
@@ -4077,6 +4091,21 @@ static void sim_gap_stream(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, naks, 4);
 }
 
+/* However long the gap is, NAKs come ever more seldom: behind 4, 12, 28, ... 2044. */
+static void sim_gap_far(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	unsigned int i, naks = 0;
+	struct roe_pkt p = { .opcode = ROE_OP_WRITE_ONLY, .ackreq = true }, r;
+
+	for (i = 0; i <= 3000; i++) {
+		p.psn = roe_psn_add(PSN0, i ? i - 1 : ROE_EARLY_MAX - 1);
+		naks += forge(sim, 1, &p, &r) && r.syndrome == ROE_NAK_PSN_SEQ;
+	}
+	KUNIT_EXPECT_EQ(test, naks, 10);
+	KUNIT_EXPECT_EQ(test, sim->side[1].qp->resp.psn, roe_psn_add(PSN0, 3000));
+}
+
 /* A peer that keeps nothing gets all of it again. */
 static void sim_gap_forgotten(struct kunit *test)
 {
@@ -4212,6 +4241,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_gap_tail),
 	KUNIT_CASE(sim_gap_long),
 	KUNIT_CASE(sim_gap_stream),
+	KUNIT_CASE(sim_gap_far),
 	{}
 };
 

@@ -86,7 +86,7 @@ static void give_slots(struct roe_early_set *set)
 /* So many slots, and what is kept moves there. */
 static bool take_slots(struct roe_early_set *set, u32 size, long most)
 {
-	struct roe_early_set more = { .size = size, .nr = set->nr };
+	struct roe_early_set more = { .size = size, .nr = set->nr, .first = set->first };
 	u32 i;
 
 	if (atomic_long_add_return(bytes_of(size), &held) <= most)
@@ -137,8 +137,13 @@ bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt
 		set->nr--;
 	}
 	*at = copy(rx, most);
-	if (!*at)
+	if (!*at) {
+		if (!set->nr)
+			give_slots(set);
 		return false;
+	}
+	if (!set->nr || roe_psn_diff(rx->p.psn, set->first) < 0)
+		set->first = rx->p.psn;
 	set->nr++;
 	return true;
 }
@@ -182,8 +187,14 @@ struct roe_early *roe_early_take_first(struct roe_early_set *set, u32 next,
 	struct roe_early *early = NULL;
 	u32 i;
 
-	for (i = 0; set->nr && i < set->size && !early; i++)
-		early = roe_early_take(set, next + i, rx);
+	if (roe_psn_diff(set->first, next) < 0)
+		set->first = next;
+	for (i = 0; set->nr && i < set->size; i++) {
+		early = roe_early_take(set, set->first, rx);
+		if (early)
+			break;
+		set->first = roe_psn_add(set->first, 1);
+	}
 	return early;
 }
 

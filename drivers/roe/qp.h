@@ -150,7 +150,8 @@ static inline bool roe_sq_has_requests(const struct roe_sq *sq)
 struct roe_early_set {
 	struct roe_early **slots;	/* by PSN; NULL: none yet */
 	u32	size;		/* ... how many, a power of 2 */
-	u32	nr;
+	u32	nr;		/* kept */
+	u32	first;		/* ... none of them is before this PSN */
 };
 
 /* Is what is missing lost, or only late (reorder.c)? Under qp->lock. */
@@ -211,6 +212,7 @@ struct roe_req {
 	u8	rnr_times;	/* ... how often */
 	u32	backoff;	/* shift of early_deadline */
 	u32	srtt, rttvar;	/* ns */
+	u32	rtt;		/* ns, the last sample */
 	u32	rtt_min;	/* ns, since it was connected; 0: no sample yet */
 	u32	rtt_psn;	/* sample: time from sending this PSN ... */
 	u64	rtt_start;	/* ... at, ns; 0: none running */

@@ -353,20 +353,22 @@ void roe_requester_probed(struct roe_qp *qp)
  * queues: 1 MiB keeps any of them busy, and more than ROE_WINDOW_MAX packets at once no ring and
  * no backlog has room for. On a long way it is on its way, and less of it than the rate times the
  * round trip would leave the way empty for most of the time. There the shortest round trip
- * says how much it may be, and the one of now whether it is: half of twice as long as that is
- * spent in a queue, which gets longer with the window, not faster.
+ * says how much it may be. By how much the one of now is longer says what part of the window
+ * stands in a queue after all: twice as much as on a short way, and it has grown enough.
  */
 static u32 widest(const struct roe_qp *qp)
 {
 	const struct roe_req *req = &qp->req;
 	/* by a path MTU, a power of two */
-	u32 shift = __ffs(qp->mtu), max, far;
+	u32 shift = __ffs(qp->mtu), max, way;
 
 	max = clamp_t(u32, ROE_WINDOW_BYTES >> shift, ROE_WINDOW_PKTS, ROE_WINDOW_MAX);
-	if (req->srtt >= 2ull * req->rtt_min)
+	if (likely(req->rtt_min < ROE_WAY_LONG_NS))
 		return max;
-	far = min_t(u64, (u64)ROE_WINDOW_PER_NS * req->rtt_min, ROE_WINDOW_LONG_BYTES) >> shift;
-	return max(max, far);
+	way = div_u64((u64)req->cwnd * req->rtt_min, max(req->srtt, req->rtt));
+	if (req->cwnd - way > 2 * max)
+		return max;
+	return min_t(u64, (u64)ROE_WINDOW_PER_NS * req->rtt_min >> shift, ROE_WINDOW_LONG);
 }
 
 /*
@@ -557,7 +559,7 @@ static bool reaches(const struct roe_swqe *wqe, u32 psn)
 void roe_requester_resend(struct roe_qp *qp)
 {
 	struct roe_req *req = &qp->req;
-	u32 end = qp->sq.next, n = ROE_WQE_BATCH;
+	u32 end = qp->sq.next, n = ROE_WINDOW_LONG;
 	const struct roe_swqe *wqe = head(qp);
 
 	trace_roe_retransmit(qp, req->drop_psn);

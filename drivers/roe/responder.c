@@ -475,7 +475,7 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 		owe_gap_nak(resp, ROE_PROBE_PKTS);
 	else if (resp->early.nr && tell &&
 		 roe_psn_diff(resp->psn, resp->gap_psn) >= (s32)resp->gap_pkts)
-		owe_gap_nak(resp, min_t(u32, 2 * resp->gap_pkts, ROE_EARLY_SLOTS));
+		owe_gap_nak(resp, min_t(u32, 2 * resp->gap_pkts, ROE_EARLY_MAX));
 	else if (closed && !resp->ack_due && !resp->rsrc_pending && !resp->flush_nr)
 		roe_answer_owe_again(resp);
 	else if (closed && told)

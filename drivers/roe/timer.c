@@ -137,6 +137,7 @@ static void take_sample(struct roe_req *req, u64 span)
 	 * than the RTO everything would be sent twice for ever (RFC 6298, 5.7 and Karn).
 	 */
 	req->backoff = 0;
+	req->rtt = rtt;
 	req->rtt_min = min_not_zero(req->rtt_min, rtt);
 	if (!req->srtt) {
 		req->srtt = rtt;

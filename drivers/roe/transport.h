@@ -27,9 +27,10 @@
 /* At most, or as many as are so long; the backlog of a receiver holds 1000 (sysctl). */
 #define ROE_WINDOW_MAX		512
 #define ROE_WINDOW_BYTES	SZ_1M
-/* ... but on a long way so many bytes for each ns of the round trip, 2 GB/s, up to ... */
+/* ... but where a round trip is so long, so many bytes for each ns of it (2 GB/s), up to ... */
+#define ROE_WAY_LONG_NS		(2 * NSEC_PER_MSEC)
 #define ROE_WINDOW_PER_NS	2
-#define ROE_WINDOW_LONG_BYTES	SZ_32M
+#define ROE_WINDOW_LONG		4096	/* ... packets: one ACK may retire all of them */
 #define ROE_WINDOW_MIN		8	/* after repeated loss */
 #define ROE_WINDOW_STEP		4	/* more in a round trip, once something was lost */
 #define ROE_WINDOW_KEPT		7	/* tenths that a loss leaves, as in CUBIC (RFC 9438) */

@@ -245,12 +245,11 @@ reads_overtake()
 	[ $rc = 0 ] && [ $asked -lt 8192 ]
 }
 
-# windows FILE - of roe1's QPs, each tenth of a second, until FILE is away
+# windows - of roe1's QPs, each tenth of a second, until it is killed
 windows()
 {
-	while [ -e "$1" ]; do
-		rdma resource show qp link roe1 -dd | grep -o 'drv_window [0-9]*' >> "$1"
-		sleep 0.1
+	while sleep 0.1; do
+		rdma resource show qp link roe1 -dd | grep -o 'drv_window [0-9]*'
 	done
 }
 
@@ -260,15 +259,15 @@ long_way()
 	local p=$((port + 52)) f=$TMP/windows pid rc most
 	tc qdisc replace dev va root netem delay 10ms limit 100000 &&
 		tc -n peer qdisc replace dev vb root netem delay 10ms limit 100000 || return
-	: > "$f"
-	windows "$f" &
+	windows > "$f" &
 	pid=$!
+	pids+=("$pid")
 	pair_run 120 $p "ib_write_bw -F -p $p -d roe0 -x $a4 -m 1024 -s 1048576 -n 100" \
 		"$in_peer ib_write_bw -F -p $p -d roe1 -x $b4 -m 1024 -s 1048576 -n 100 10.9.0.1"
 	rc=$?
-	most=$(awk '$2 > most { most = $2 } END { print most + 0 }' "$f")
-	rm "$f"
+	kill $pid
 	wait $pid
+	most=$(awk '$2 > most { most = $2 } END { print most + 0 }' "$f")
 	tc qdisc del dev va root
 	tc -n peer qdisc del dev vb root
 	echo "# up to $most packets in flight, $(awk '$1 == 1048576 { print $4 }' "$TMP/client.out") MB/s"
