@@ -729,6 +729,9 @@ static void sim_widen_far(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, widest(sim, 256, far - 1, far - 1), ROE_WINDOW_MAX);
 	KUNIT_EXPECT_EQ(test, widest(sim, 256, far, far), ROE_WINDOW_LONG);
+	/* it only seemed so */
+	sim->side[0].qp->req.rtt_min = far - 1;
+	KUNIT_EXPECT_EQ(test, pass(sim->side[0].qp, 1, 1), ROE_WINDOW_MAX);
 	KUNIT_EXPECT_EQ(test, widest(sim, 4096, far - 1, far - 1), ROE_WINDOW_BYTES / 4096);
 	KUNIT_EXPECT_EQ(test, widest(sim, 4096, far, far), ROE_WINDOW_PER_NS * far / 4096);
 	KUNIT_EXPECT_EQ(test, widest(sim, 4096, NSEC_PER_SEC, NSEC_PER_SEC), ROE_WINDOW_LONG);

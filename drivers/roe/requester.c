@@ -391,6 +391,9 @@ static void widen(struct roe_qp *qp)
 	u32 step = ROE_WINDOW_STEP, grown;
 
 	req->counted = req->una;
+	/* another way, or one that seemed long: more than this is for long ones only */
+	if (req->rtt_min < ROE_WAY_LONG_NS)
+		req->cwnd = min(req->cwnd, max);
 	/* for the rest of the round trip that a CNP was about */
 	if (roe_psn_diff(req->una, req->eased) < 0)
 		return;

@@ -257,8 +257,8 @@ windows()
 long_way()
 {
 	local p=$((port + 52)) f=$TMP/windows pid rc most
-	tc qdisc replace dev va root netem delay 10ms limit 100000 &&
-		tc -n peer qdisc replace dev vb root netem delay 10ms limit 100000 || return
+	tc -n peer qdisc replace dev vb root netem delay 10ms limit 100000 || return
+	tc qdisc replace dev va root netem delay 10ms limit 100000
 	windows > "$f" &
 	pid=$!
 	pids+=("$pid")
