@@ -54,6 +54,9 @@ if ! offload on; then
 	tap_done
 fi
 dense "offload" 500 100000
+g4=$GID GID=$GID6
+dense "offload, IPv6" 500 100000
+GID=$g4
 offload off
 dense "none" 0 100
 wire_sync "end"
@@ -65,4 +68,6 @@ offload on
 module_or_die
 topo_or_die wire_link
 dense "offload, to rdma_rxe" 500 100000
+GID=$GID6
+dense "offload, to rdma_rxe, IPv6" 500 100000
 tap_done
