@@ -422,7 +422,8 @@ on_bridge()
 	ip addr flush dev vb
 	ip link set vb master rbr && ip addr add 10.0.0.2/24 dev rbr &&
 		ip link set rbr mtu 9000 up && rdma link add rxe1 type rxe netdev rbr &&
-		b4=$(wait_gid rxe1 10.0.0.2) && reach ra 10.0.0.2 && stream && stream_back
+		b4=$(wait_gid rxe1 10.0.0.2) && reach ra 10.0.0.2 && stream "$a4" "$b4" &&
+		stream_back "$a4" "$b4"
 }
 
 # rdma_rxe takes the port, so our socket there has to go first.
