@@ -547,11 +547,21 @@ bond_has()
 	ip netns exec re sh -c "grep -A1 'Slave Interface: e$1' /proc/net/bonding/bond0 | grep -q 'Status: up'"
 }
 
+bridge_sees()
+{
+	local skbs
+
+	skbs=$(ip netns exec rf cat /sys/class/net/br0/statistics/tx_packets)
+	case ${ROE_PARAMS:-} in
+	*gso=N*) [ "$(counter roe5 tx_pkts rf)" -le "$skbs" ] ;;
+	*) [ "$(counter roe5 tx_pkts rf)" -gt "$skbs" ] ;;
+	esac
+}
+
 topo_or_die bond_and_bridge
 ends=(re roe4 rf roe5)
 check "a bond and a bridge" stream roe4 10.0.0.1 roe5 10.0.0.2
-check "... path MTU 1024: the bridge sees superpackets" \
-	eval '[ "$(counter roe5 tx_pkts rf)" -gt "$(ip netns exec rf cat /sys/class/net/br0/statistics/tx_packets)" ]'
+check "... path MTU 1024: the bridge sees superpackets, unless they are switched off" bridge_sees
 while_streaming "a slave of the bond fails" fail_over 1
 while_streaming "the other one fails" fail_over 2
 
