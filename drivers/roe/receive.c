@@ -211,11 +211,10 @@ static bool icrc_is(struct roe_icrc_run *run, struct roe_icrc_heads *heads,
 	u32 crc;
 
 	crc = roe_icrc_head(run, heads, &segs->head.ip4, segs->head.v6, &segs->head.udp, bth);
-	if (segs->flat)
-		crc = roe_icrc_update(run, crc, segs->raw + sizeof(*bth), segs->len - ROE_PKT_MIN);
-	else
+	/* the copy, which was parsed: what lies in the skb may be another one by now */
+	if (extlen)
 		crc = roe_icrc_update(run, crc, bth + 1, extlen);
-	for (i = 0; i < rx->nvec && !segs->flat; i++)
+	for (i = 0; i < rx->nvec; i++)
 		crc = roe_icrc_update(run, crc, rx->vec[i].iov_base, rx->vec[i].iov_len);
 	return icrc == roe_icrc_final(crc);
 }
