@@ -7,8 +7,9 @@
  *	   ^                                                     | at most one in 50 us
  *	   `------------------------ CNP <-----------------------'
  *
- * Notification point: a packet with payload that was marked on its way has a CNP sent
- * to the QP it came from. Not one without payload: less of those would help nobody.
+ * Notification point: for a packet with payload that was marked on its way a CNP is sent to the
+ * QP that the packet came from. Not for a packet without payload: to send fewer of those would
+ * help nobody.
  *
  * Reaction point, at most once a round trip:
  *
@@ -16,29 +17,29 @@
  *	alpha += (1 - alpha) / 16	a round trip with a mark
  *	alpha -= alpha / 16		one without
  *
- * alpha is the share of round trips that saw a mark, 1 at first. The last line is
- * computed when the next CNP comes, so nobody pays for it while there are none. Nor
- * does the window grow before that round trip is over; then it does as ever.
+ * alpha is the share of round trips that saw a mark, 1 at first. The last line is computed when
+ * the next CNP comes, so it costs nothing while there are no CNPs. The window does not grow
+ * before the round trip of the CNP is over; after that it grows as always.
  *
- * The window bounds READs as well, so who gets their responses marked needs no CNP to
- * ask for less at a time.
+ * The window bounds READs as well, so a requester whose READ responses are marked needs no CNP:
+ * it reduces its own window and asks for less at a time.
  *
- * What has no window, requests of UC and READ responses, has no limit until a CNP comes,
- * and then a rate, as all flows of a ConnectX have (DCQCN). There is no round trip to be
+ * Requests of UC and READ responses have no window. They have no limit until a CNP comes, and
+ * from then on a rate, as all flows of a ConnectX have (DCQCN). Their round trip cannot be
  * measured, so at most once a millisecond:
  *
  *	target = rate		at first: what has left in the last 10 ms; at most twice that
  *	rate  -= rate * alpha / 2	not below ROE_RATE_MIN
  *
  * and each millisecond without a cut the rate goes half of the way to the target, which
- * grows after five of them. The limit ends a second after the last CNP.
+ * grows after five of them. The limit ends a second after the last cut.
  *
- * Where nobody marks, READ responses are lost: a long READ has as many of them on the way as
- * there is time for, and one that is repeated from its middle would only fill the same queue
- * again. So it cuts their rate, too, marks or not. What came of what was sent tells how much
- * the way bears:
+ * Where no switch marks, READ responses are lost: a long READ has as many of them in flight as
+ * there is time for, and a READ that is repeated from its middle would only fill the same queue
+ * again. So a repeated READ cuts the rate of responses, too, with or without marks. The share of
+ * responses that arrived tells how much the network path bears:
  *
- *	target = rate * came / sent	at least half of a limit; 3/4 if few came
+ *	target = rate * came / sent	at least half of a limit, else 1/4; 3/4 if few came
  *	rate   = target / 2		so that the queue gets empty
  *
  * and a round is now the time that the peer's answer took, measured by what left meanwhile.
@@ -51,7 +52,7 @@ static bool enabled(const struct roe_qp *qp)
 	return !qp->dev || READ_ONCE(qp->dev->ecn);
 }
 
-/* What alpha has become in the rounds since the last mark that had none. */
+/* Let alpha decay by the rounds without a mark since the last mark. */
 static void decay(u32 *alpha, u64 *at, u64 now, u64 round)
 {
 	if (!*at)
@@ -72,7 +73,7 @@ static void ease(struct roe_req *req, u64 now)
 {
 	u32 cut;
 
-	/* this round trip has had its share */
+	/* the window was reduced in this round trip already */
 	if (roe_psn_diff(req->una, req->eased) < 0)
 		return;
 	decay(&req->alpha, &req->alpha_at, now, max_t(u64, req->srtt, ROE_ALPHA_NS));
@@ -86,24 +87,27 @@ static void ease(struct roe_req *req, u64 now)
 
 /* --- without a window --- */
 
-/* Bytes a second that have left, of late. */
+/* Bytes a second that have left recently. */
 static u64 measured(const struct roe_rate *r, u64 now)
 {
-	/* over less than that one burst would look like any rate; over a pause, like none */
+	/* over a shorter time one burst would look like any rate; over a pause, like none */
 	u64 span = max_t(u64, now - r->since, ROE_RATE_ROUND_NS);
 	u64 rate = div64_u64(r->bytes * NSEC_PER_SEC, span);
 
 	return max3(rate, r->before, (u64)ROE_RATE_MIN);
 }
 
-/* The rate that was too much; 0: what was sent at that may still be on its way. */
+/*
+ * The rate that was too high; 0: it was cut less than ROE_RATE_ROUND_NS ago, and packets sent
+ * before that may still be in flight.
+ */
 static u64 too_much(const struct roe_rate *r, u64 now)
 {
 	u64 sent;
 
 	if (r->rate && now - r->cut_at < ROE_RATE_ROUND_NS)
 		return 0;
-	/* what the limit has grown to and nobody used says nothing about the way */
+	/* how far an unused limit has grown says nothing about the network path */
 	sent = measured(r, now);
 	return r->rate ? min(r->rate, 2 * sent) : sent;
 }
@@ -166,10 +170,10 @@ bool roe_cc_open(struct roe_qp *qp, const struct roe_ctx *ctx)
 ROE_EXPORT_FOR_TEST(roe_cc_open);
 
 /**
- * roe_cc_spend() - such packets have been added to a burst
- * @qp: the same
+ * roe_cc_spend() - packets that no window bounds have been added to a burst
+ * @qp: as in roe_cc_open()
  * @ctx: the time
- * @bytes: of them
+ * @bytes: of these packets
  */
 void roe_cc_spend(struct roe_qp *qp, const struct roe_ctx *ctx, u32 bytes)
 {
@@ -193,11 +197,11 @@ ROE_EXPORT_FOR_TEST(roe_cc_spend);
  * roe_cc_lost() - READ responses were lost on the way
  * @qp: RC, of the responder
  * @ctx: the time
- * @came: so many arrived before the first of them, since the READ was asked for
- * @vain: that one and all that has left behind it
+ * @came: responses that arrived before the first lost one, since the READ was asked for
+ * @vain: the first lost response and all that have left behind it
  *
- * As with the window a few packets say nothing: a rate that leaves no more of them on the
- * way is low enough, whatever gets lost.
+ * As with the window, a few packets say nothing: a rate that leaves no more of them in flight
+ * is low enough, whatever gets lost.
  */
 void roe_cc_lost(struct roe_qp *qp, const struct roe_ctx *ctx, u32 came, u32 vain)
 {
@@ -208,16 +212,19 @@ void roe_cc_lost(struct roe_qp *qp, const struct roe_ctx *ctx, u32 came, u32 vai
 		r->vain = 0;
 		return;
 	}
-	/* once: it was not the way, but the request to send again that was lost */
+	/* not the first time: a lost request to send again makes @vain large, too */
 	if (!r->rate && !r->vain++)
 		return;
 	rate = too_much(r, ctx->now);
 	if (!rate)
 		return;
 	round = div64_u64((u64)vain * qp->mtu * USEC_PER_SEC, rate) * NSEC_PER_USEC;
-	/* the first time nobody knows how much too much it was, nor what came of READs before */
+	/* first cut: unknown how much too high the rate was; @came is of this READ only */
 	least = r->rate ? rate / 2 : rate / 4;
-	/* nor what too few tell: one was lost by chance, is only late, or a clock found out */
+	/*
+	 * too few to tell a share: one may be lost by chance or only late, or the peer's timer
+	 * has asked
+	 */
 	if (came < ROE_WINDOW_MIN)
 		rate -= rate / 4;
 	else
@@ -243,7 +250,10 @@ static bool in_flight(const struct roe_req *req)
 	return roe_psn_diff(req->max_psn, req->una) > 0;
 }
 
-/* Has any of it left of late? Then since has moved within ROE_RATE_LOOK_NS of the last. */
+/*
+ * Has any packet without a window left recently? roe_cc_spend() keeps @since within
+ * ROE_RATE_LOOK_NS of the last one.
+ */
 static bool flows(const struct roe_rate *r, u64 now)
 {
 	return r->since && now - r->since < 2 * ROE_RATE_LOOK_NS;
@@ -261,7 +271,7 @@ void roe_cc_marked(struct roe_qp *qp, const struct roe_ctx *ctx, const struct ro
 	struct roe_resp *resp = &qp->resp;
 
 	roe_qp_count(qp, ROE_STAT_NP_MARKED);
-	/* of a datagram nobody knows whether its sender is who it says it is */
+	/* nothing proves who has sent a datagram */
 	if (roe_qp_is_ud(qp) || !p->len || (flags & ROE_F_CNP) || !enabled(qp))
 		return;
 	if ((flags & ROE_F_RESPONSE) && in_flight(&qp->req))
@@ -273,9 +283,9 @@ void roe_cc_marked(struct roe_qp *qp, const struct roe_ctx *ctx, const struct ro
 }
 
 /**
- * roe_cc_emit() - the CNP that is due
+ * roe_cc_emit() - send the CNP that is due
  * @qp: resp.cnp_due
- * @txb: takes it, if there is room and memory; otherwise it stays due
+ * @txb: takes the CNP, if there is room and memory; otherwise it stays due
  */
 void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb)
 {
@@ -283,7 +293,7 @@ void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb)
 
 	if (!pkt)
 		return;
-	/* its IP header differs from that of the others */
+	/* its IP header differs from that of the others: an skb of its own */
 	pkt->again = true;
 	pkt->p.qpn = qp->dest_qpn;
 	pkt->p.pkey = qp->pkey;
@@ -292,14 +302,14 @@ void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb)
 }
 
 /**
- * roe_cc_notified() - a CNP
+ * roe_cc_notified() - a CNP came
  * @qp: RC or UC
  * @ctx: the time
- * @p: proven packet; whether BECN is set in it, no ICRC says
+ * @p: proven packet; BECN is not covered by the ICRC and not looked at
  *
- * The window of the requests in flight and the rate of what has none, for the CNP does
- * not say which of them was marked; but not of what was not sent at all. One that finds
- * neither comes too late.
+ * The CNP does not say which packets were marked. So it reduces both the window, if requests
+ * are in flight, and the rate of packets without a window, if some have left recently. With
+ * neither it came too late and is ignored.
  */
 void roe_cc_notified(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
 {

@@ -3,7 +3,7 @@
  * Completer: what the responses of the peer mean to the requester
  * (IBTA 9.7.5, 9.9.2; wire.md 4.6). One function per event:
  *
- *   ACK            everything up to its PSN is done, but no READ or ATOMIC
+ *   ACK            everything up to its PSN is done, but it completes no READ or ATOMIC
  *   READ response  the same for what is before it, then data for its READ
  *   ATOMIC ACK     likewise
  *   RNR NAK        everything before it is done; wait, then go on from it
@@ -11,8 +11,8 @@
  *   NAK, other     everything before it is done; that WQE failed
  *
  * A response for a PSN never sent, or acknowledged already, is ignored: the
- * peer cannot complete what it was not asked for. One whose turn has not come, for a
- * response before it is missing, is kept or thrown away (reorder.c).
+ * peer cannot complete what it was not asked for. A response that comes before its turn,
+ * because one before it is missing, is kept or thrown away (reorder.c).
  */
 #include "early.h"
 #include "transport.h"
@@ -48,8 +48,8 @@ static void retire(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe
 }
 
 /*
- * Everything before @psn is acknowledged. False: a READ or ATOMIC among it has
- * no response yet, so that was lost (implied NAK).
+ * Everything before @psn is acknowledged. False: a READ or ATOMIC before @psn has no response
+ * yet, so that was lost (implied NAK).
  */
 static bool ack_before(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
 {
@@ -75,10 +75,10 @@ static bool ack_before(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
 }
 
 /*
- * Once per gap and round trip (out_of_turn()): what follows in flight would imply the same
- * loss again. Nor is it news if the missing one comes after all, for a network changes the
- * order as well: then those that were thrown away behind it are missing, and are on their
- * way again.
+ * A response is missing: send again from una. Once per gap and round trip (out_of_turn()): the
+ * responses in flight behind the gap would imply the same loss again. If the missing response
+ * arrives after all, because the network reorders, those behind it that were thrown away are
+ * missing next; that is no new loss, for they have been asked for again already.
  */
 static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -93,10 +93,10 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /*
- * Once per gap, too: a network copies NAKs, some peers send one for each packet behind
- * the gap, and rdma_rxe one for what follows a packet that it was not ready for
- * (wire.md R9). None of that is another loss; if what was sent again is lost, the clock
- * tells.
+ * Once per gap, too: a network copies NAKs, some peers send one for each packet behind the gap,
+ * and rdma_rxe sends one for the packet behind the one that it has answered by an RNR NAK
+ * (wire.md R9). None of these is another loss. If a packet that was sent again is lost, a
+ * deadline finds out.
  */
 static void seq_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -108,7 +108,7 @@ static void seq_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /**
- * roe_completer_overdue() - what was missing may not be late any more
+ * roe_completer_overdue() - what is missing is taken for lost, not for late any more
  * @qp: an RC QP; reorder.until has passed
  * @ctx: the time; takes notifications
  */
@@ -165,7 +165,7 @@ static void nak(struct roe_qp *qp, struct roe_ctx *ctx, u8 syndrome)
 	}
 }
 
-/* The peer answers no more. */
+/* After such a NAK the peer answers no more. */
 static bool is_fatal(u8 syndrome)
 {
 	return syndrome == ROE_NAK_INV_REQ || syndrome == ROE_NAK_REM_ACCESS ||
@@ -173,8 +173,8 @@ static bool is_fatal(u8 syndrome)
 }
 
 /*
- * A READ that ended over there with an error, and of whose responses one was lost
- * before: asking again would only hide the reason.
+ * Does this NAK end the oldest READ or ATOMIC, of which an earlier response was lost? To ask
+ * for that again would only hide the reason of the failure.
  */
 static bool ends_oldest(struct roe_qp *qp, const struct roe_pkt *p)
 {
@@ -185,8 +185,8 @@ static bool ends_oldest(struct roe_qp *qp, const struct roe_pkt *p)
 }
 
 /*
- * The same behind some of its responses, with a PSN that is acknowledged by now: rdma_rxe names
- * the READ and not the response that it could not give.
+ * The same after some of its responses: the PSN of the NAK is acknowledged by now, as rdma_rxe
+ * names the first PSN of the READ and not that of the response that it could not give.
  */
 static bool ends_begun(struct roe_qp *qp, const struct roe_pkt *p)
 {
@@ -200,7 +200,7 @@ static bool ends_begun(struct roe_qp *qp, const struct roe_pkt *p)
 	       roe_psn_diff(p->psn, qp->req.una) < 0;
 }
 
-/* False: its turn has not come, as for those below. */
+/* False: a response before it is missing. Likewise in the functions below. */
 static bool ack(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	u8 kind = p->syndrome & ROE_AETH_KIND_MASK;
@@ -215,7 +215,7 @@ static bool ack(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 	}
 	if (!ack_before(qp, ctx, p->psn) && !ends_oldest(qp, p))
 		return false;
-	/* una == psn now, or lies in the same READ: NAKs name what was not executed */
+	/* a NAK names what was not executed: una is that PSN now, or lies in the READ with it */
 	if (!oldest(qp))
 		return true;
 	if (kind == ROE_AETH_RNR_NAK)
@@ -240,13 +240,12 @@ static struct roe_swqe *data_wqe(struct roe_qp *qp, u32 psn)
 }
 
 /*
- * (A READ of one response, as a rule: bring_only().)
+ * (bring_only() checks a READ of one response as well.)
  *
- * Place in the message decides what must come: the last PSN brings Last or
- * Only and all that is left, any other First or Middle of one MTU. First and
- * Middle, Last and Only are taken for each other: a peer may answer a READ
- * retried from its middle with either (wire.md section 11). FLUSH and ATOMIC
- * WRITE are answered like a READ of nothing.
+ * The place in the message decides what must come: the last PSN brings Last or Only and all
+ * that is left, any other First or Middle of one MTU. First and Middle, Last and Only are taken
+ * for each other: a peer may answer a READ retried from its middle with either (wire.md section
+ * 11). FLUSH and ATOMIC WRITE are answered like a READ of length 0.
  */
 static enum ib_wc_status check_read(const struct roe_qp *qp, const struct roe_swqe *wqe,
 				    const struct roe_pkt *p, u32 off)
@@ -273,7 +272,7 @@ static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 	off = ((rx->p.psn - wqe->first_psn) & ROE_PSN_MASK) * qp->mtu;
 	status = check_read(qp, wqe, &rx->p, off);
 	if (ctx->direct && !off)
-		smp_rmb();	/* this is the peer's memory: READ after READ, as in frame.c */
+		smp_rmb();	/* it lies in the peer's memory: READ after READ, as in frame.c */
 	if (status == IB_WC_SUCCESS &&
 	    !roe_sge_write(qp, ctx, wqe, off, rx->vec, rx->p.len)) {
 		if (roe_fault_missed(qp, ctx, &qp->req.fault)) {
@@ -296,12 +295,12 @@ static void read_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct r
 }
 
 /**
- * roe_completer_row() - READ responses from the middle of a message at once
+ * roe_completer_row() - take several Middle READ responses at once
  * @qp: RC, in RTS
  * @ctx: the time; what this run knows of the READ
- * @row: responses as roe_qp_dispatch_row() puts them together; cut to what was done
+ * @row: responses as roe_qp_dispatch_row() puts them together; cut to those that were taken
  *
- * Return: false: none was taken, they go one by one.
+ * Return: false if none was taken; they go one by one.
  */
 bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
 {
@@ -317,7 +316,7 @@ bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 		return false;
 	if (!wqe || wqe->state != ROE_SWQE_ACTIVE || wqe->opcode != IB_WR_RDMA_READ)
 		return false;
-	/* neither the last one nor what was never asked for */
+	/* neither the last response nor one that was never asked for */
 	left = min(roe_psn_diff(wqe->last_psn, p->psn), roe_psn_diff(req->max_psn, p->psn));
 	if (left <= 0)
 		return false;
@@ -333,8 +332,8 @@ bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 }
 
 /*
- * The response whose turn it is, all of a READ, if the memo knows where it goes. False: nothing
- * was done.
+ * Write the payload of the expected response, if it is all of a READ and the memo knows where
+ * it goes. False: nothing was done.
  */
 static bool bring_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
@@ -358,7 +357,7 @@ static bool bring_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_
 }
 
 /**
- * roe_completer_stream() - READ responses at once each of which is all of a READ
+ * roe_completer_stream() - take several READ responses, each all of a READ, at once
  * @qp: RC, in RTS
  * @ctx: the time; what this run knows of memory; takes notifications
  * @row: packets in the order in which they came; cut to those that were taken
@@ -377,7 +376,7 @@ bool roe_completer_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_
 	for (i = 0; i < row->n; i++) {
 		const struct roe_rx_pkt *rx = roe_rx_at(row, i);
 
-		/* what was never sent has not come */
+		/* a response to a PSN never sent is ignored */
 		if (rx->p.opcode != ROE_OP_READ_RESP_ONLY || rx->p.psn != req->una || rx->ce ||
 		    roe_psn_diff(req->max_psn, rx->p.psn) <= 0 || !bring_only(qp, ctx, rx))
 			break;
@@ -417,7 +416,7 @@ static void atomic_response(struct roe_qp *qp, struct roe_ctx *ctx, const struct
 	roe_requester_progress(qp, ctx);
 }
 
-/* A response that may be news. False: its turn has not come. */
+/* A response that is no duplicate. False: a response before it is missing. */
 static bool receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
 	u8 opcode = rx->p.opcode & ROE_OP_MASK;
@@ -444,20 +443,20 @@ static bool receives(const struct roe_qp *qp)
 	return !qp->req.paging && (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD);
 }
 
-/* What is behind a response that is missing. */
+/* A response from behind one that is missing. */
 static void out_of_turn(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
 	struct roe_req *req = &qp->req;
 
 	if (roe_reorder_keep(qp, ctx, rx))
 		return;
-	/* was sent again, too, or will be with una */
+	/* its request has been sent again, too, or will be together with una */
 	if (req->rewound || roe_reorder_drop(req, ctx, rx->p.psn))
 		return;
 	implied_nak(qp, ctx);
 }
 
-/* una has moved: those that were kept until it did so. */
+/* una has moved: take the kept responses whose turn has come. */
 static void receive_kept(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
@@ -480,8 +479,8 @@ static void receive_kept(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /*
- * Malformed packets are dropped without a word (IBTA 9.6): an ACK with payload, data with a
- * NAK's syndrome. Of READ responses check_read() looks at the length, and tells.
+ * Malformed packets are dropped silently (IBTA 9.6): an ACK with payload, data with the
+ * syndrome of a NAK. The length of READ responses is left to check_read(), which fails the QP.
  */
 static bool well_formed(const struct roe_qp *qp, const struct roe_pkt *p)
 {
@@ -515,7 +514,7 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (roe_psn_diff(rx->p.psn, una) < 0 || roe_psn_diff(rx->p.psn, req->max_psn) >= 0) {
 		if (ends_begun(qp, &rx->p))
 			nak(qp, ctx, rx->p.syndrome);
-		/* once more, unasked-for: there are more receives */
+		/* the last ACK once more, unsolicited: the peer has posted receives */
 		else if (req->credit.limited && rx->p.psn == roe_psn_add(una, -1))
 			learn_credit(qp, &rx->p);
 		return;
@@ -526,9 +525,10 @@ void roe_completer_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (req->reorder.early.nr)
 		roe_early_skip(&req->reorder.early, una, (req->una - una) & ROE_PSN_MASK);
 	/*
-	 * An answer to some of what a clock has sent again says that the rest was done as well,
-	 * the first time. It implies no loss of the answers to that: they are asked for already.
-	 * Nor does the next one, until una moves: each duplicate has its own.
+	 * @rx answers something that a deadline has sent again, and acknowledges a PSN behind a
+	 * READ or ATOMIC whose response is missing: the peer did all that the first time. This
+	 * implies no loss, for that response has been asked for again already. Nor does the
+	 * next answer, until una moves: each duplicate has an answer of its own.
 	 */
 	if (!done && again && req->una != una && roe_reorder_sent_twice(req))
 		req->rewound = true;

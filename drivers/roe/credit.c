@@ -3,19 +3,21 @@
  * End-to-end credits of RC, as a requester (IBTA 9.7.7.2, wire.md 4.2).
  *
  * A responder without an SRQ may say with each acknowledgment how many receive WQEs it has,
- * as hardware does. What is sent beyond is refused by an RNR NAK: with the timer that the CM
- * leaves at 0 that costs 655 ms, and with an rnr_retry of 0 the connection. So it waits here,
- * until an acknowledgment brings more, asked for or not; or until nothing is in flight: then
- * one message goes all the same, for a receive that was posted since is told by its answer only.
+ * as hardware does. It refuses messages beyond that by an RNR NAK: with the timer that the CM
+ * leaves at 0 that costs 655 ms, and with an rnr_retry of 0 the connection. So such a message
+ * waits here until an acknowledgment, solicited or not, brings more credits; or until nothing is
+ * in flight. Then one message is sent without a credit: only its answer can tell of receive WQEs
+ * that were posted since.
  *
  *	LSN = MSN of the acknowledgment + its credits
  *
- * Messages that take no receive have a number, too, so each of them raises the limit by 1.
+ * Messages that take no receive WQE are numbered, too, so each of them raises the limit by 1.
  *
- * Code 0x1f says that there is no limit; so do rdma_rxe and roe, which cannot see what a process
- * is about to post. Who counts messages in another way than the specification has none, either,
- * nor who takes one after the other of which it had said that it has no receive, until it
- * refuses one: its receives come just in time, or it has not looked at them.
+ * Code 0x1f says that there is no limit. rdma_rxe and roe send it, as they cannot see what a
+ * process is about to post. There is no limit, either, for a peer that counts messages in
+ * another way than the specification; nor, until it refuses one, for a peer that accepts several
+ * messages in a row for which it had said to have no receive WQE: its receives come just in
+ * time, or it has not looked at them.
  */
 #include "credit.h"
 #include "transport.h"
@@ -26,7 +28,7 @@ static const u16 credits[ROE_AETH_NO_CREDITS] = {
 };
 
 /**
- * roe_credit_takes() - does this need a receive WQE over there?
+ * roe_credit_takes() - does this message need a receive WQE of the peer?
  * @wqe: RC or UC
  *
  * Return: true for a SEND and a WRITE with immediate.
@@ -44,7 +46,10 @@ bool roe_credit_takes(const struct roe_swqe *wqe)
 	}
 }
 
-/* Of what was started the peer has done no less than is acknowledged, and no more than all. */
+/*
+ * Does the peer count messages as specified? Then @msn is not less than what is acknowledged,
+ * and not more than what was started.
+ */
 static bool counts_alike(const struct roe_credit *credit, u32 msn)
 {
 	return roe_psn_diff(msn, credit->done) >= 0 && roe_psn_diff(credit->ssn, msn) >= 0;
@@ -52,7 +57,7 @@ static bool counts_alike(const struct roe_credit *credit, u32 msn)
 
 /**
  * roe_credit_learn() - a response of the peer has come
- * @qp: RC, of the requester; what the response acknowledges is done
+ * @qp: RC, of the requester; what the response acknowledges is retired already
  * @p: with an AETH
  */
 void roe_credit_learn(struct roe_qp *qp, const struct roe_pkt *p)
@@ -69,7 +74,7 @@ void roe_credit_learn(struct roe_qp *qp, const struct roe_pkt *p)
 		return;
 	}
 	lsn = roe_psn_add(p->msn, credits[code]);
-	/* an older one may come later */
+	/* an older acknowledgment may arrive after a newer one */
 	if (!credit->limited || roe_psn_diff(lsn, credit->lsn) > 0)
 		credit->lsn = lsn;
 	credit->limited = true;
@@ -80,7 +85,8 @@ void roe_credit_learn(struct roe_qp *qp, const struct roe_pkt *p)
  * @qp: RC
  * @wqe: the next one
  *
- * Return: false: the peer has no receive for it, and an answer of it is still to come.
+ * Return: false: the peer has no receive WQE for it, and some answer of the peer is still to
+ * come.
  */
 bool roe_credit_allows(const struct roe_qp *qp, const struct roe_swqe *wqe)
 {

@@ -15,10 +15,10 @@ struct roe_swqe;
 /* Messages are numbered from 1 as they are started, in 24 bits: their SSN. */
 struct roe_credit {
 	u32	ssn;		/* of the last that was started */
-	u32	done;		/* ... that is done here */
-	u32	lsn;		/* ... that the peer is ready for */
-	bool	limited;	/* there is such a limit */
-	u8	beyond;		/* messages sent beyond it in a row, and not refused */
+	u32	done;		/* ... of the last that is retired */
+	u32	lsn;		/* limit sequence number: the peer has receive WQEs up to here */
+	bool	limited;	/* lsn holds; false: start any message */
+	u8	beyond;		/* messages started beyond lsn in a row, and not refused */
 };
 
 void roe_credit_learn(struct roe_qp *qp, const struct roe_pkt *p);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Is what is missing lost, or only late? A NAK 0x60 or a response from behind it says that
- * it has not come, and in a network that keeps the order it is lost: it is asked for again
- * at once. Where packets overtake each other (several paths, several queues, a radio link)
- * it is on its way, and asking again costs all that was in flight behind it.
+ * Is a missing packet lost, or only late? A NAK 0x60, or a response from behind it, says that
+ * it has not come. In a network that keeps the order it is lost, and is asked for again or sent
+ * again at once. Where packets overtake each other (several paths, several queues, a radio link)
+ * it is still on its way, and going back to it costs all that was in flight behind it.
  *
- * So, as RACK does for TCP (RFC 8985, section 7.2), the requester learns: what comes sooner
- * than a round trip after it was asked for again was late, and from then on it waits for a
- * part of a round trip first, each time for longer; after a row of losses it does not.
+ * So, as RACK does for TCP (RFC 8985, section 7.2), the requester learns. If una moves sooner
+ * than a round trip after it was sent again, it was only late: from then on the requester waits
+ * for a part of a round trip before it sends again, each time for longer. After a row of losses
+ * it stops waiting.
  *
  * READ responses that come meanwhile are kept (early.c) and have their turn once the gap
- * has closed. Only those that were asked for once: a READ that is sent again reads the
+ * has closed. But only responses that were asked for once: a READ that is sent again reads the
  * memory a second time, and what was read before must not follow what was read after.
  */
 #include "early.h"
@@ -18,7 +19,7 @@
 
 #define PATIENCE_MIN	2	/* quarters of a round trip */
 #define PATIENCE_MAX	4
-#define LOSSES_MAX	16	/* so many in a row: it is loss here, not order */
+#define LOSSES_MAX	16	/* so many gaps in a row: this is loss, not reordering */
 
 static u64 patience_ns(const struct roe_req *req)
 {
@@ -26,8 +27,9 @@ static u64 patience_ns(const struct roe_req *req)
 }
 
 /*
- * Then una is sent again, if nobody says that it is missing. Not before the answer to what
- * was sent again the last time can be there: some round trips are longer than others.
+ * Set the time at which una is sent again, unless a response or NAK settles it sooner. Not
+ * before the answer to what was sent again the last time can be there: some round trips are
+ * longer than others.
  */
 static void wait_for_una(struct roe_req *req, const struct roe_ctx *ctx, u64 least)
 {
@@ -37,11 +39,11 @@ static void wait_for_una(struct roe_req *req, const struct roe_ctx *ctx, u64 lea
 }
 
 /**
- * roe_reorder_nak() - NAK 0x60: una is missing over there
+ * roe_reorder_nak() - NAK 0x60: the peer misses the packet at una
  * @qp: all before una is acknowledged
  * @ctx: the time
  *
- * Return: true if it may only be late: roe_completer_overdue() follows, or progress.
+ * Return: true if it may only be late: then una moves, or roe_completer_overdue() is called.
  */
 bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
@@ -56,13 +58,13 @@ bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx)
 }
 
 /**
- * roe_reorder_keep() - a response whose turn has not come
- * @qp: una is missing
+ * roe_reorder_keep() - keep a response whose turn has not come
+ * @qp: the response at una is missing
  * @ctx: the time
  * @rx: the response, not before una
  *
- * Return: true if it is kept: una may only be late, and what is said for roe_reorder_nak()
- * holds here, too.
+ * Return: true if it is kept: una may only be late. Then una moves, or roe_completer_overdue()
+ * is called.
  */
 bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
 		      const struct roe_rx_pkt *rx)
@@ -73,7 +75,7 @@ bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
 	if (!ro->patience || roe_psn_diff(rx->p.psn, ro->once_psn) < 0 ||
 	    !roe_early_keep(&ro->early, req->una, rx, qp->mtu))
 		return false;
-	/* una was sent again already: if that is lost as well the clock tells */
+	/* una was sent again already: if that is lost as well a deadline finds out */
 	if (!ro->until && !req->rewound)
 		wait_for_una(req, ctx, 0);
 	return true;
@@ -81,12 +83,12 @@ bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
 
 /**
  * roe_reorder_drop() - a response whose turn has not come is thrown away
- * @req: una is missing, and was not sent again since it moved
+ * @req: the response at una is missing, and was not asked for again since una moved
  * @ctx: the time
  * @psn: of the response
  *
- * Return: true: una may still come before what was thrown away is asked for, for which
- * roe_completer_overdue() follows.
+ * Return: true if the caller need not send again now: una may still come, and
+ * roe_completer_overdue() is called to ask again for what was thrown away.
  */
 bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx, u32 psn)
 {
@@ -103,8 +105,8 @@ bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx, u32 psn)
 }
 
 /**
- * roe_reorder_kept() - una has moved, and some may be kept
- * @qp: they are all after una, which is missing
+ * roe_reorder_kept() - una has moved, and responses may be kept
+ * @qp: all that are kept are after una, which is missing
  * @ctx: the time
  */
 void roe_reorder_kept(struct roe_qp *qp, const struct roe_ctx *ctx)
@@ -116,9 +118,12 @@ void roe_reorder_kept(struct roe_qp *qp, const struct roe_ctx *ctx)
 }
 
 /**
- * roe_reorder_forget() - some of what is in flight is sent again
- * @req: of an RC QP; what is kept of that would mix with what is read again
+ * roe_reorder_forget() - requests in flight are sent again: free the kept responses
+ * @req: of an RC QP
  * @from: first PSN that is sent again, una or after it
+ *
+ * Responses to the first copy, from @from on, must not be mixed with those to the second:
+ * memory is read again.
  */
 void roe_reorder_forget(struct roe_req *req, u32 from)
 {
@@ -131,8 +136,8 @@ void roe_reorder_forget(struct roe_req *req, u32 from)
 }
 
 /**
- * roe_reorder_again() - una is sent again, and all behind it
- * @req: of an RC QP; so nothing is waited for
+ * roe_reorder_again() - una is sent again, and all behind it: wait for nothing
+ * @req: of an RC QP
  */
 void roe_reorder_again(struct roe_req *req)
 {
@@ -148,14 +153,17 @@ void roe_reorder_again(struct roe_req *req)
  * roe_reorder_sent_twice() - has una been sent again, or is about to be?
  * @req: of an RC QP
  *
- * Return: true: when an answer comes nobody can tell which of the two it is for.
+ * Return: true: nobody can tell which of the two copies an answer is for.
  */
 bool roe_reorder_sent_twice(const struct roe_req *req)
 {
 	return roe_psn_diff(req->una, req->reorder.once_psn) < 0;
 }
 
-/* una came although it was sent again: as the answer to that, or before it? */
+/*
+ * una has moved after it was sent again: by the answer to that, or too soon for one (it was
+ * late)?
+ */
 static void learn(struct roe_req *req, u64 took)
 {
 	struct roe_reorder *ro = &req->reorder;
@@ -170,7 +178,7 @@ static void learn(struct roe_req *req, u64 took)
 }
 
 /**
- * roe_reorder_progress() - una has moved, and something is known about it or behind it
+ * roe_reorder_progress() - una has moved, while a gap was known (in_disorder())
  * @req: of an RC QP
  * @ctx: the time
  */
@@ -187,17 +195,17 @@ void roe_reorder_progress(struct roe_req *req, const struct roe_ctx *ctx)
 	ro->nak = false;
 	if (ro->dropped && roe_psn_diff(req->una, ro->dropped_psn) > 0)
 		ro->dropped = false;
-	/* nobody else tells when una gets there */
+	/* no other event tells that this response is missing when una gets there */
 	if (ro->dropped)
 		wait_for_una(req, ctx, req->srtt / 4);
 }
 
 /**
  * roe_reorder_reset() - no gap, nothing known
- * @req: about to be cleared; the room for what is kept stays
+ * @req: about to be cleared; what it has kept is freed
  * @psn: sq_psn
  *
- * Return: what it begins with.
+ * Return: the state to begin with.
  */
 struct roe_reorder roe_reorder_reset(struct roe_req *req, u32 psn)
 {

@@ -11,15 +11,15 @@
  *   PSNs when it is started and keeps them; going back is next = cons and
  *   wqe_psn = una. WQEs retire strictly in order, at cons.
  *
- *   A NAK 0x60 says where a gap begins, not what the peer has from behind it. So
- *   after going back only a few packets leave, the next ones with the answer to
- *   them: behind what a peer had kept, twice as many if the gap is longer, all of
- *   them if the peer keeps nothing. Likewise after an RNR NAK: who had no receive WQE
- *   may have one now, but hardly as many as there are messages, so one leaves, and with
- *   each answer twice as many.
+ *   A NAK 0x60 tells where a gap begins, not which packets from behind it the peer has. So
+ *   after going back the requester sends only a few packets, the probe, and waits for the
+ *   answer to them. It goes on behind what the peer had kept; with a probe twice as long if
+ *   the gap is longer; with all of the rest if the peer keeps nothing. Likewise after an RNR
+ *   NAK: a peer that had no receive WQE may have one now, but hardly one for each message. So
+ *   one message is sent, and twice as much with each answer.
  *
- *   UC hears nothing of the peer (IBTA 9.8): what has left is forgotten, so una
- *   follows wqe_psn, no clock runs, and a WQE retires with its last packet.
+ *   UC gets no answers from the peer (IBTA 9.8): what has been sent is forgotten, so una
+ *   follows wqe_psn, no ACK deadline runs, and a WQE retires with its last packet.
  */
 #include "mw.h"
 #include "trace.h"
@@ -60,8 +60,9 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
 	if (roe_qp_is_ud(qp))
 		roe_ud_release(wqe);
 	/*
-	 * The WQE is a copy: the user's slot goes back before the completion is seen, for
-	 * whoever has polled that may post again at once, into a queue of one, too.
+	 * The WQE is a private copy, so the user's ring slot is released before the completion
+	 * can be seen: a user who has polled it may post again at once, even into a queue of
+	 * one.
 	 */
 	if (sq->ring)
 		roe_ring_release(sq->ring, 1);
@@ -80,9 +81,9 @@ void roe_requester_retire(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_sta
  * @ctx: takes notifications
  * @status: of that WQE; all others are flushed
  *
- * Without a connection that could be out of step only the SQ suffers (IBTA
- * 10.3.1.7, wire.md 4.6): UC goes to SQE. The WQE is the first of those that are
- * flushed, so like these it waits until nobody reads what it sends.
+ * UC goes to SQE: it has no connection that could get out of step, so only the SQ stops (IBTA
+ * 10.3.1.7, wire.md 4.6). The failed WQE is the first one that is flushed; on RC it waits, like
+ * the others, until nobody reads its payload any more (qp->lent).
  */
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status)
 {
@@ -95,7 +96,9 @@ void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_statu
 
 /**
  * roe_requester_rewind() - send again from the oldest PSN not acknowledged
- * @qp: go-back-N; local operations already done are not done again
+ * @qp: the QP
+ *
+ * Go-back-N. Local operations that are done already are not done again.
  */
 void roe_requester_rewind(struct roe_qp *qp)
 {
@@ -110,10 +113,11 @@ void roe_requester_rewind(struct roe_qp *qp)
 }
 
 /**
- * roe_requester_at_una() - is the next packet the oldest the peer has not acknowledged?
- * @qp: nothing in flight, or all of it about to be sent again
+ * roe_requester_at_una() - is the next packet the oldest one not acknowledged?
+ * @qp: the QP
  *
- * Return: true if so: whatever way it takes, it overtakes nothing that counts.
+ * Return: true if nothing is in flight, or all of it is about to be sent again. Then the next
+ * packet may take either way, network or direct: it overtakes no packet that counts.
  */
 bool roe_requester_at_una(const struct roe_qp *qp)
 {
@@ -132,8 +136,10 @@ static void slow_down(struct roe_req *req)
 
 /**
  * roe_requester_lost() - packets were lost: fewer in flight from now on
- * @qp: a whole window sent again at once would only overrun the same queue; how many
- *	it may be, a few packets do not tell
+ * @qp: the QP
+ *
+ * A whole window sent again at once would only overrun the same queue. A loss with less than
+ * half a window in flight does not tell how large the window may be, so it changes nothing.
  */
 void roe_requester_lost(struct roe_qp *qp)
 {
@@ -146,22 +152,24 @@ void roe_requester_lost(struct roe_qp *qp)
 ROE_EXPORT_FOR_TEST(roe_requester_lost);
 
 /**
- * roe_requester_pause() - a response found no page to be written to
- * @qp: its request will be sent again when the page is there, and counts nothing;
- *	until then what comes is lost, for it would only seem to be out of order
+ * roe_requester_pause() - a response was dropped: the page it is for is missing
+ * @qp: the QP
+ *
+ * The request is sent again when the page is there; that counts no retry. Until then received
+ * responses are dropped, for they would only seem to be out of order.
  */
 void roe_requester_pause(struct roe_qp *qp)
 {
 	struct roe_req *req = &qp->req;
 
-	/* without a worker the clock finds out */
+	/* no worker brings the page: a deadline finds the response missing */
 	if (!req->fault.waiting)
 		return;
-	/* the peer has answered: nothing is wrong with the way */
+	/* the peer has answered: nothing is wrong with the network path */
 	req->retry_cnt = qp->attr.retry_cnt;
 	req->backoff = 0;
 	roe_requester_rewind(qp);
-	/* what is still in flight would imply a loss */
+	/* or responses still in flight would imply a loss */
 	req->rewound = true;
 	roe_timer_disarm(qp);
 	req->rnr_wait = true;
@@ -183,8 +191,8 @@ void roe_requester_resume(struct roe_qp *qp)
 }
 
 /**
- * roe_requester_retry() - a loss that counts against retry_cnt
- * @qp: time-out, NAK 0x60 or implied NAK
+ * roe_requester_retry() - send again after a loss that counts against retry_cnt
+ * @qp: has a time-out, NAK 0x60 or implied NAK
  * @ctx: takes notifications
  *
  * Return: false if the retries are used up; the QP is in ERR then.
@@ -202,14 +210,15 @@ bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /**
- * roe_requester_again() - an answer says that something was lost
- * @qp: NAK 0x60 or implied NAK
- * @ctx: takes notifications
+ * roe_requester_again() - send again, as an answer says that a packet was lost
+ * @qp: has a NAK 0x60 or implied NAK
+ * @ctx: the time; takes notifications
  *
- * What the early deadline sends again counts nothing, so neither does an answer to that:
- * where small packets arrive and large ones do not, all retries would be gone within
- * milliseconds. Nor does what never left: IP has refused it, and the peer saw what came
- * behind it before what the timer has sent again. The Local ACK Timeout runs on and counts.
+ * What the early deadline sends again counts no retry, so an answer to that counts none,
+ * either: where small packets arrive and large ones do not, all retries would be gone within
+ * milliseconds. Nor does an answer about packets that IP refused: they never left, and the peer
+ * saw the packets behind them before the copies that the timer has sent. The Local ACK Timeout
+ * runs on and counts.
  *
  * Return: as roe_requester_retry().
  */
@@ -234,7 +243,7 @@ static u32 next_probe(struct roe_req *req)
 		return min(2 * req->probe, req->cwnd);
 	if (req->probe_misses < ROE_PROBE_MISSES)
 		return ROE_PROBE_PKTS;
-	/* a peer that kept nothing is asked again at times: it may have been short of memory */
+	/* probe a peer that kept nothing again at times: it may have been short of memory */
 	if (++req->probe_misses == ROE_PROBE_AGAIN)
 		req->probe_misses = ROE_PROBE_MISSES - 1;
 	return 0;
@@ -247,7 +256,7 @@ static void limit(struct roe_req *req, u32 pkts, bool rnr)
 	req->probe_rnr = rnr;
 }
 
-/* Of what was in flight more is left than these: they go alone. */
+/* Limit the probe to @pkts if more than that of what was in flight is not acknowledged. */
 static void probe_on(struct roe_req *req, u32 pkts)
 {
 	req->probe = 0;
@@ -255,7 +264,7 @@ static void probe_on(struct roe_req *req, u32 pkts)
 		limit(req, pkts, false);
 }
 
-/* The peer was ready for what was sent after its RNR NAK. */
+/* The peer has taken what was sent after its RNR NAK: send twice as much. */
 static void ready_again(struct roe_req *req)
 {
 	if (req->probe < req->cwnd)
@@ -265,8 +274,9 @@ static void ready_again(struct roe_req *req)
 }
 
 /*
- * Over there una may not be missing, but have waited for a receive WQE: a roe that was patient
- * with it asks for it by the same NAK (not_ready() of responder.c).
+ * The peer may not miss the packet at una: that may have found no receive WQE there. A roe
+ * responder that delays its RNR NAK asks for such a packet by a NAK 0x60 (not_ready() of
+ * responder.c).
  */
 static bool waited(struct roe_qp *qp)
 {
@@ -279,9 +289,9 @@ static bool waited(struct roe_qp *qp)
 }
 
 /**
- * roe_requester_gap() - NAK 0x60: una is missing over there
+ * roe_requester_gap() - NAK 0x60: the peer misses the packet at una
  * @qp: all before una is acknowledged
- * @ctx: takes notifications
+ * @ctx: the time; takes notifications
  */
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -293,14 +303,14 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->trains.on = false;
 	else
 		roe_trains_missed(qp, &req->trains, ctx->now, req->una);
-	/* once for what was in flight together */
+	/* reduce the window once for what was in flight together */
 	if (roe_psn_diff(req->una, req->recover) >= 0) {
 		roe_requester_lost(qp);
 		req->recover = req->max_psn;
 	}
 	if (!roe_requester_again(qp, ctx))
 		return;
-	/* a copy of it was on its way already: which of the two comes says nothing (Karn) */
+	/* another copy of it was in flight already: which one arrives is not known (Karn) */
 	if (!once)
 		req->reorder.asked = 0;
 	probe_on(req, probe);
@@ -312,7 +322,8 @@ ROE_EXPORT_FOR_TEST(roe_requester_gap);
  * roe_requester_not_ready() - RNR NAK: una is to be sent again, later
  * @qp: all before una is acknowledged, una is not
  *
- * One message leaves then, as long as it is shorter than the window.
+ * At first only the message at una is sent again, if what is left of it is shorter than the
+ * window.
  */
 void roe_requester_not_ready(struct roe_qp *qp)
 {
@@ -325,10 +336,10 @@ void roe_requester_not_ready(struct roe_qp *qp)
 }
 
 /**
- * roe_requester_probed() - an ACK, nothing else, after a gap
+ * roe_requester_probed() - a plain ACK came, perhaps the answer to a probe
  * @qp: una has moved
  *
- * If it is for what was just sent and no more, the peer had kept nothing.
+ * If it acknowledges the probe and nothing behind it, the peer had kept nothing.
  */
 void roe_requester_probed(struct roe_qp *qp)
 {
@@ -337,8 +348,9 @@ void roe_requester_probed(struct roe_qp *qp)
 	if (!req->probe || req->una != req->probe_end)
 		return;
 	/*
-	 * It has said in a NAK that it keeps some, and says so again only after more packets
-	 * than the window allows: go on into the gap, until nothing of what was in flight is left.
+	 * A probe longer than the first one: by another NAK the peer has told that it keeps
+	 * packets. It tells so again only after more packets than the window allows, so go on
+	 * probing until all that was in flight is acknowledged.
 	 */
 	if (!req->probe_rnr && req->probe > ROE_PROBE_PKTS) {
 		probe_on(req, next_probe(req));
@@ -349,17 +361,18 @@ void roe_requester_probed(struct roe_qp *qp)
 }
 
 /*
- * Packets that the window may become. What is in flight on a way of some microseconds stands in
- * queues: 1 MiB keeps any of them busy, and more than ROE_WINDOW_MAX packets at once no ring and
- * no backlog has room for. On a long way it is on its way, and less of it than the rate times the
- * round trip would leave the way empty for most of the time. There the shortest round trip
- * says how much it may be. By how much the one of now is longer says what part of the window
- * stands in a queue after all: twice as much as on a short way, and it has grown enough.
+ * The largest window, in packets. Where a round trip takes some microseconds, packets in flight
+ * stand in queues: 1 MiB keeps any of them busy, and no ring and no backlog has room for more
+ * than ROE_WINDOW_MAX packets at once. On a long path packets in flight are on the wire, and
+ * with fewer than rate times round trip the path would be idle for most of the time. There the
+ * shortest round trip gives the limit. By how much the present round trip is longer tells which
+ * part of the window stands in queues after all: if that is more than twice the limit of a
+ * short path, the window has grown enough.
  */
 static u32 widest(const struct roe_qp *qp)
 {
 	const struct roe_req *req = &qp->req;
-	/* by a path MTU, a power of two */
+	/* log2 of the path MTU, a power of two */
 	u32 shift = __ffs(qp->mtu), max, way;
 
 	max = clamp_t(u32, ROE_WINDOW_BYTES >> shift, ROE_WINDOW_PKTS, ROE_WINDOW_MAX);
@@ -372,15 +385,15 @@ static u32 widest(const struct roe_qp *qp)
 }
 
 /*
- * A window that is full when an ACK comes is what keeps the QP from sending more: as
- * far as loss tells, the way bears more. So it grows by a few packets in a round trip, in
- * however many answers what is in flight comes back: a READ has one for each packet, a
- * WRITE one for 32. Until something was lost it grows by an eighth, as on long ways and
- * with small packets it should be large soon; twice as much, as TCP begins, would lose
- * as much as the way bears, at once, and each gap takes a round trip. Where the order
- * changes most of what seems lost is late, and each answer has the window grow by 1: that
- * soon makes up for what was taken without need. What never fills its window gets back by
- * and by what a loss took, but no more than that: it proves nothing.
+ * If the window is full (at least half) when an ACK comes, it is what keeps the QP from sending
+ * more; as far as loss tells, the path bears more. So the window grows by a few packets per
+ * round trip, no matter how many answers acknowledge them: a READ gets one for each packet, a
+ * WRITE one for 32. Before the first loss it grows by an eighth per round trip, to get large
+ * soon on long paths and with small packets. Doubling it, as TCP begins, would lose as much as
+ * the path bears at once, and each gap takes a round trip. Where the network reorders, most
+ * packets that seem lost are late: there each answer adds at least 1, which soon makes up for
+ * needless reductions. A QP that does not fill its window slowly gets back what a loss took, up
+ * to ROE_WINDOW_PKTS: it proves nothing about the path.
  */
 static void widen(struct roe_qp *qp)
 {
@@ -391,10 +404,10 @@ static void widen(struct roe_qp *qp)
 	u32 step = ROE_WINDOW_STEP, grown;
 
 	req->counted = req->una;
-	/* another way, or one that seemed long: more than this is for long ones only */
+	/* the path has changed, or only seemed long: larger windows are for long paths */
 	if (req->rtt_min < ROE_WAY_LONG_NS)
 		req->cwnd = min(req->cwnd, max);
-	/* for the rest of the round trip that a CNP was about */
+	/* no growth for the rest of the round trip that a CNP was about */
 	if (roe_psn_diff(req->una, req->eased) < 0)
 		return;
 	req->eased = req->una;
@@ -414,7 +427,7 @@ static void widen(struct roe_qp *qp)
 	req->cwnd = min(req->cwnd + grown, max);
 }
 
-/* una moved: what grows with each packet. */
+/* una moved: let the window grow and, after an RNR NAK, the probe. */
 static void allow_more(struct roe_qp *qp)
 {
 	struct roe_req *req = &qp->req;
@@ -424,14 +437,14 @@ static void allow_more(struct roe_qp *qp)
 		ready_again(req);
 }
 
-/* Something is known about una or behind it, or waited for. */
+/* una was sent again or is waited for, or a response from behind it was dropped. */
 static bool in_disorder(const struct roe_req *req)
 {
 	return req->reorder.asked || req->reorder.until || req->reorder.dropped;
 }
 
 /**
- * roe_requester_progress() - una moved: counters reload, the clock restarts
+ * roe_requester_progress() - una moved: reload the counters, restart the deadlines
  * @qp: the QP
  * @ctx: the time
  */
@@ -450,7 +463,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->probe = 0;
 		req->probe_misses = 0;
 	}
-	/* or they would be ahead of una again 2^23 packets after the last READ, gap, rewind */
+	/* or 2^23 packets after the last READ, gap or rewind they would be ahead of una again */
 	if (roe_psn_diff(req->una, req->win_psn) > 0)
 		req->win_psn = req->una;
 	if (roe_psn_diff(req->una, req->recover) > 0)
@@ -461,12 +474,15 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	if (in_disorder(req))
 		roe_reorder_progress(req, ctx);
 	roe_timer_sample(qp, ctx->now, req->una);
-	/* answered by what had left before: a response of that PSN would be one 2^24 later */
+	/*
+	 * responses to the original READ have acknowledged it: a response with this PSN would
+	 * now be one 2^24 PSNs later
+	 */
 	if (req->reread_at && roe_psn_diff(req->una, req->reread_psn) > 0)
 		req->reread_at = 0;
 	if (qp->sq.next == qp->sq.cons && roe_psn_diff(req->una, req->wqe_psn) > 0)
 		req->wqe_psn = req->una;
-	/* what an RNR NAK refused was taken after all, a copy of it: nothing to wait for */
+	/* the peer has taken a copy of what its RNR NAK refused: the wait is over */
 	if (req->rnr_wait && !req->paging) {
 		req->rnr_wait = false;
 		req->rnr_deadline = 0;
@@ -484,9 +500,9 @@ ROE_EXPORT_FOR_TEST(roe_requester_progress);
  * @qp: the QP
  * @ctx: the time
  *
- * The window grows with each answer, so does what may leave after an RNR NAK, and the second of
- * two may say something about a gap that the first does not; all else is the same for all
- * of them together, and roe_requester_progress() follows.
+ * Does only what depends on each single answer: the window and the probe after an RNR NAK grow,
+ * and the second of two answers may tell something about a gap that the first does not. All
+ * else is done once for all of them by roe_requester_progress(), which must follow.
  */
 void roe_requester_progress_part(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -496,7 +512,7 @@ void roe_requester_progress_part(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /**
- * roe_requester_progress_by() - una moves over so many packets, one after the other
+ * roe_requester_progress_by() - una moves over @n packets, one after the other
  * @qp: the QP
  * @ctx: the time
  * @n: at least 1
@@ -517,10 +533,12 @@ ROE_EXPORT_FOR_TEST(roe_requester_progress_by);
 
 /**
  * roe_requester_local_drop() - IP refused requests of a burst
- * @qp: lost, as on the way: send them again soon, count no retry. That says nothing about
- *	the way, so its clocks run as before
+ * @qp: the QP
  * @ctx: the time
- * @psn: of the first one
+ * @psn: of the first one refused
+ *
+ * For the protocol they are lost: they are sent again soon, and no retry is counted. The
+ * refusal says nothing about the network path, so its deadlines run on.
  */
 void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
 {
@@ -528,12 +546,12 @@ void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
 
 	if (roe_psn_diff(req->max_psn, req->una) <= 0)
 		return;
-	/* once for what was in flight together */
+	/* reduce the window once for what was in flight together */
 	if (roe_psn_diff(req->una, req->recover) >= 0) {
 		slow_down(req);
 		req->recover = req->max_psn;
 	}
-	/* meanwhile the QP went back before it, so it is sent again in any case */
+	/* the QP has gone back to @psn or before it, so @psn is sent again in any case */
 	if (req->rnr_wait || roe_psn_diff(req->wqe_psn, psn) <= 0)
 		return;
 	if (!req->drop_deadline) {
@@ -554,10 +572,11 @@ static bool reaches(const struct roe_swqe *wqe, u32 psn)
 }
 
 /**
- * roe_requester_resend() - send again from what IP refused
- * @qp: req.drop_psn was sent before as far as the requester knows
+ * roe_requester_resend() - send again from the first packet that IP refused
+ * @qp: the QP; as far as the requester knows, req.drop_psn was sent
  *
- * What is in flight before it may be in the queue that was full, so it is not sent again.
+ * Packets in flight before req.drop_psn may be in the queue that was full, so they are not sent
+ * again.
  */
 void roe_requester_resend(struct roe_qp *qp)
 {
@@ -578,7 +597,7 @@ void roe_requester_resend(struct roe_qp *qp)
 		wqe = roe_sq_slot(&qp->sq, ++qp->sq.next);
 		n--;
 	}
-	/* a READ Request stands for all of its PSNs */
+	/* a READ Request stands for all of its PSNs: it cannot begin at drop_psn */
 	if (n && !roe_swqe_is_query(wqe) && roe_psn_diff(req->drop_psn, req->wqe_psn) > 0)
 		req->wqe_psn = req->drop_psn;
 	roe_reorder_forget(req, req->wqe_psn);
@@ -618,8 +637,9 @@ void roe_requester_reset(struct roe_qp *qp, u32 psn)
 ROE_EXPORT_FOR_TEST(roe_requester_reset);
 
 /*
- * A user may deregister an MR whose registration is still in the SQ (SMC-R does, when it has
- * waited for long): it is gone unless it is in the table, and what is there lasts for this run.
+ * A kernel user may deregister an MR while its REG_MR is still in the SQ (SMC-R does so after a
+ * long wait): wqe->reg_mr is valid only if the key table still has it. An MR that is in the
+ * table lasts for this run.
  */
 static int reg_mr(struct roe_qp *qp, const struct roe_swqe *wqe)
 {
@@ -628,7 +648,7 @@ static int reg_mr(struct roe_qp *qp, const struct roe_swqe *wqe)
 	return roe_mr_fast_reg(qp->pd, wqe->reg_mr, wqe->rkey, wqe->reg_access);
 }
 
-/* No packet, done when their turn comes. */
+/* Local operations send no packet; they are done when their turn comes. */
 static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
 {
 	int err;
@@ -643,10 +663,10 @@ static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
 }
 
 /*
- * The responses of READs in flight are bounded like request packets are: they
- * stand in queues on the way back, and one loss has them all sent again. One READ
- * may always go; and one that is longer than half a window behind another, before the way
- * back is empty: it would be so for a round trip after each of them.
+ * The window bounds READ responses in flight like request packets: they stand in queues on the
+ * way back, and after one loss all of them are sent again. One READ may always start. So may
+ * any other while at most half a window is outstanding, even if it does not fit into the
+ * window: otherwise the way back would be empty for a round trip after each of them.
  */
 static bool read_window_open(const struct roe_req *req, u32 npsn)
 {
@@ -656,8 +676,9 @@ static bool read_window_open(const struct roe_req *req, u32 npsn)
 }
 
 /*
- * Nor are all of them sent again at once: the loss has made the window smaller. The oldest
- * may always go; the others follow with its responses, for each of which this is asked.
+ * Nor are all READs sent again at once: the loss has made the window smaller. The oldest READ
+ * may always be sent again. The others follow as its responses come: each of them leads here
+ * again.
  */
 static bool reread_open(const struct roe_qp *qp, const struct roe_swqe *wqe)
 {
@@ -668,16 +689,16 @@ static bool reread_open(const struct roe_qp *qp, const struct roe_swqe *wqe)
 }
 
 /*
- * May the WQE at next begin? Reasons to wait: a fence behind READs and
- * ATOMICs, max_rd_atomic, the window, LOCAL_INV behind anything, PSNs running
- * out. And local operations without number behind one message: the ACK retires all of
- * them in one run, with softirqs off; that run is what goes on here. Small messages:
- * streams() and is_small().
+ * May the WQE at next start? Reasons to wait: a fence behind READs and ATOMICs, max_rd_atomic,
+ * the window, LOCAL_INV behind any other WQE, credits, PSNs running out. And ROE_LOCAL_BEHIND
+ * WQEs before a local operation: an ACK retires a message and all local operations behind it in
+ * one run, with softirqs off; that run then goes on here. For small messages streams() and
+ * is_small() check the same.
  */
 static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 {
 	const struct roe_req *req = &qp->req;
-	/* 0, which rdma_connect() makes of zeroed parameters, is one to hardware, too */
+	/* 0 (rdma_connect() with zeroed parameters) is taken for 1, as hardware does */
 	u32 queries = max_t(u32, qp->attr.max_rd_atomic, 1);
 
 	if ((wqe->flags & IB_SEND_FENCE) && req->rd_out)
@@ -691,7 +712,7 @@ static bool may_start(struct roe_qp *qp, const struct roe_swqe *wqe, u32 npsn)
 		return false;
 	if (req->credit.limited && !is_local(wqe) && !roe_credit_allows(qp, wqe))
 		return false;
-	/* a message of 2^23 packets goes alone, the window keeps its PSNs apart */
+	/* a message of 2^23 packets goes alone; the window keeps its PSNs unambiguous */
 	return req->psn == req->una ||
 	       ((req->psn - req->una) & ROE_PSN_MASK) + npsn < ROE_PSN_SPAN;
 }
@@ -714,12 +735,12 @@ static bool start(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 {
 	struct roe_req *req = &qp->req;
 	bool query = roe_swqe_is_query(wqe);
-	/* of these only a READ takes more than one */
+	/* of the queries only a READ takes more than one PSN */
 	u32 npsn = roe_psn_count(query && !is_read(wqe) ? 0 : wqe->length, qp->mtu);
 
 	if (!may_start(qp, wqe, npsn))
 		return false;
-	/* where its responses go has a page missing: to look again costs as many as it has */
+	/* a page of its destination is missing: each check would look at all its pages */
 	if (query && req->fault.waiting)
 		return false;
 	wqe->status = check_data(qp, ctx, wqe, npsn);
@@ -755,7 +776,7 @@ struct op_row {
 	u8 first, middle, last, only;
 };
 
-/* BTH opcodes of a message by place in it, per work request opcode. */
+/* BTH opcodes by work request opcode and by place in the message. */
 static const struct op_row op_rows[] = {
 	[IB_WR_RDMA_WRITE] = {
 		ROE_OP_WRITE_FIRST, ROE_OP_WRITE_MIDDLE, ROE_OP_WRITE_LAST, ROE_OP_WRITE_ONLY
@@ -777,7 +798,7 @@ static const struct op_row op_rows[] = {
 	},
 };
 
-/* In the middle of a message, of which more than the last packet is to come. */
+/* The next packet is a Middle, and at least one more Middle follows. */
 static bool in_middle(const struct roe_req *req, const struct roe_swqe *wqe)
 {
 	return req->wqe_psn != wqe->first_psn && roe_psn_diff(wqe->last_psn, req->wqe_psn) > 1;
@@ -793,7 +814,7 @@ static u8 pick(const struct roe_qp *qp, u8 wr_opcode, bool first, bool last)
 	return xport | (last ? row->last : row->middle);
 }
 
-/* Closed only while an answer is due, so there is a clock running, too. */
+/* Does the probe let a packet leave? If not, an answer is due, so a deadline is set, too. */
 static bool probe_open(const struct roe_req *req)
 {
 	return !req->probe || roe_psn_diff(req->wqe_psn, req->probe_end) < 0 ||
@@ -801,8 +822,9 @@ static bool probe_open(const struct roe_req *req)
 }
 
 /*
- * The packet before @pkt in a burst ended a message, too: one AckReq does for both.
- * What is sent again asks for itself, lest a way that loses much lets nothing count.
+ * If the packet before the last one of @txb ended a message, too, one AckReq does for both:
+ * that of the last one, or a later one. A packet that is sent again keeps its own AckReq: on a
+ * path with much loss nothing might be acknowledged otherwise.
  */
 static void ask_once(struct roe_qp *qp, struct roe_txb *txb)
 {
@@ -821,8 +843,9 @@ static u32 ack_every(const struct roe_req *req)
 }
 
 /*
- * AckReq: where progress depends on it, and often enough to open the window. Of
- * the packet added to @txb; that of the end of a message may go over to the next.
+ * AckReq of the packet just added to @txb: where progress depends on it, and often enough to
+ * keep the window open. The AckReq at the end of a message may move to the next one
+ * (ask_once()).
  */
 static bool want_ack(struct roe_qp *qp, struct roe_txb *txb, bool last)
 {
@@ -839,15 +862,15 @@ static bool want_ack(struct roe_qp *qp, struct roe_txb *txb, bool last)
 	return true;
 }
 
-/* IBTA 9.2: SE is for what completes a receive, whatever a WQE asks for. */
+/* IBTA 9.2: SE is for messages that complete a receive WQE, whatever the WQE asks for. */
 static bool solicits(const struct roe_swqe *wqe)
 {
 	return (wqe->flags & IB_SEND_SOLICITED) && roe_credit_takes(wqe);
 }
 
 /*
- * No memory for a packet: later. If nothing is in flight no answer and no clock would
- * bring the QP back to it.
+ * No memory for a packet: try again later. If nothing is in flight, no answer and no other
+ * deadline would make the QP run again.
  */
 static void starve(struct roe_req *req, const struct roe_ctx *ctx)
 {
@@ -905,8 +928,8 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *w
 }
 
 /*
- * AckReq of the last @n packets of @txb, which are from the middle of a message, are sent
- * for the first time, and end at wqe_psn.
+ * Set AckReq where it is due in the last @n packets of @txb: Middle packets that are sent for
+ * the first time, the last of them just before wqe_psn.
  */
 static void ask_in_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb,
 		       unsigned int n)
@@ -915,7 +938,7 @@ static void ask_in_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *t
 	struct roe_req *req = &qp->req;
 	struct roe_pkt *p;
 
-	/* where the window has become smaller the next packet asks at once */
+	/* if the window has become smaller the next packet asks at once */
 	while (n && req->since_ack + n >= every) {
 		n -= max(every, req->since_ack + 1) - req->since_ack;
 		req->since_ack = 0;
@@ -927,9 +950,9 @@ static void ask_in_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *t
 }
 
 /*
- * More packets from the middle of a SEND or WRITE, like the one before them, with which
- * this run has found the memory. They are sent for the first time, nothing waits for an
- * answer but the window. False: the next one alone, or there is no room.
+ * Add several Middle packets of a SEND or WRITE at once. The packet before them has made this
+ * run look up their memory; they are sent for the first time, and nothing but the window waits
+ * for an answer. False: nothing was added; the next packet goes alone, or there is no room.
  */
 static bool emit_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
 		     struct roe_txb *txb)
@@ -971,7 +994,7 @@ static bool emit_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wq
 	return true;
 }
 
-/* The fields that are not the same for all. */
+/* The fields that depend on the opcode. */
 static void fill_query(struct roe_txb *txb, struct roe_tx_pkt *pkt,
 		       const struct roe_swqe *wqe)
 {
@@ -995,7 +1018,7 @@ static void fill_query(struct roe_txb *txb, struct roe_tx_pkt *pkt,
 	}
 }
 
-/* A READ Request for what is still missing, or one of those that take one packet. */
+/* A READ Request for what is still missing, or an ATOMIC, ATOMIC WRITE or FLUSH. */
 static bool emit_query(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
 		       struct roe_txb *txb)
 {
@@ -1052,7 +1075,7 @@ static void sent(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	roe_cc_spend(qp, ctx, roe_tx_bytes(&txb->pkt[txb->n - 1]));
 }
 
-/* All packets of the WQE at next have left; UC does not wait for more. */
+/* All packets of the WQE at next are in bursts; UC does not wait for more. */
 static void complete_sending(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	qp->sq.next++;
@@ -1081,8 +1104,8 @@ static void step_local(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *
 }
 
 /*
- * A packet of the WQE at next, or more of them from its middle. False: the window or a
- * rate is used up, there is no room, no memory or no page, or status says what is wrong.
+ * Add a packet of the WQE at next, or several Middle packets. False: the window or a rate is
+ * used up; there is no room, no memory or a page is missing; or wqe->status says what is wrong.
  */
 static bool emit_packet(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe,
 			struct roe_txb *txb)
@@ -1090,7 +1113,7 @@ static bool emit_packet(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe 
 	struct roe_req *req = &qp->req;
 	bool ok;
 
-	/* a later WQE sent before, now again after a rewind */
+	/* after a rewind: a later WQE that was sent before begins again */
 	if (roe_psn_diff(req->wqe_psn, wqe->first_psn) < 0 ||
 	    roe_psn_diff(req->wqe_psn, wqe->last_psn) > 0)
 		req->wqe_psn = wqe->first_psn;
@@ -1108,15 +1131,15 @@ static bool emit_packet(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe 
 }
 
 /*
- * Advance the WQE at next by some packets or one local operation. False: nothing more
- * leaves in this run. What ends the wait, an ACK, a clock, a page or a doorbell, makes
- * the QP run again; a WQE that is wrong waits for those before it.
+ * Advance the WQE at next by some packets or one local operation. False: nothing more leaves in
+ * this run. An ACK, a deadline, a page or a doorbell then makes the QP run again; a WQE that
+ * cannot be sent waits for those before it.
  */
 static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
 	struct roe_swqe *wqe = roe_sq_slot(&qp->sq, qp->sq.next);
 
-	/* held until RTS, also if it cannot be sent */
+	/* in SQD it does not start before RTS, even if it cannot be sent */
 	if (wqe->state == ROE_SWQE_POSTED && qp->state == IB_QPS_SQD)
 		return false;
 	if (wqe->status != IB_WC_SUCCESS) {
@@ -1144,7 +1167,7 @@ static bool step(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	return true;
 }
 
-/* Does nothing keep messages from being sent, one after the other, but the window? */
+/* May messages be sent one after the other, limited by nothing but the window? */
 static bool streams(const struct roe_qp *qp, const struct roe_txb *txb)
 {
 	const struct roe_req *req = &qp->req;
@@ -1155,7 +1178,7 @@ static bool streams(const struct roe_qp *qp, const struct roe_txb *txb)
 	       ((req->psn - req->una) & ROE_PSN_MASK) + ROE_TXB_PKTS < ROE_PSN_SPAN;
 }
 
-/* May this one begin, and is it one packet? As may_start() has it, and emit_packet(). */
+/* Is this a message of one packet that may start? As in may_start() and emit_packet(). */
 static bool is_small(const struct roe_qp *qp, const struct roe_swqe *wqe)
 {
 	const struct roe_req *req = &qp->req;
@@ -1177,7 +1200,7 @@ static bool is_small(const struct roe_qp *qp, const struct roe_swqe *wqe)
 	}
 }
 
-/* Where its bytes are, or go to; NULL: roe_sge_check() looks for them. */
+/* Where its payload lies, of a READ: goes to; NULL: roe_sge_check() has to look for it. */
 static void *small_place(const struct roe_ctx *ctx, const struct roe_swqe *wqe)
 {
 	const struct roe_run_memo *memo = is_read(wqe) ? &ctx->brings : &ctx->sends;
@@ -1222,9 +1245,9 @@ static bool emit_small(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *
 }
 
 /*
- * Messages of one packet each, one after the other, for the first time: what step() does with
- * each of them, where it has nothing to decide, and the memo of this run knows their memory.
- * Returns whether there was one.
+ * Send messages of one packet each, for the first time. Does what step() would do with each of
+ * them, as long as nothing is to be decided and the memo of this run knows their memory.
+ * Returns whether any packet was added.
  */
 static bool emit_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -1263,8 +1286,9 @@ static bool emit_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 }
 
 /*
- * Local operations, and the receiver of an invalidation, take the lock of an MR, perhaps from
- * who waits for the end of an access of this burst.
+ * Has the burst to leave before the WQE at next goes on? Local operations, and the receiver of
+ * a SEND with invalidate, take the lock of an MR, whose holder may be waiting for the end of an
+ * access that this burst has.
  */
 static bool waits_for_mrs(struct roe_qp *qp, const struct roe_txb *txb)
 {
@@ -1273,7 +1297,7 @@ static bool waits_for_mrs(struct roe_qp *qp, const struct roe_txb *txb)
 	if (!txb->nr_mrs)
 		return false;
 	wqe = roe_sq_slot(&qp->sq, qp->sq.next);
-	/* one that is done, refused, or may not begin takes none */
+	/* a local operation that is done, refused, or may not start takes no lock */
 	if (is_local(wqe))
 		return wqe->state == ROE_SWQE_POSTED && wqe->status == IB_WC_SUCCESS &&
 		       qp->state == IB_QPS_RTS && may_start(qp, wqe, 0);
@@ -1286,8 +1310,8 @@ static bool waits_for_mrs(struct roe_qp *qp, const struct roe_txb *txb)
  * @ctx: the time; takes notifications
  * @txb: has room, or nothing is done
  *
- * Return: true if more could be sent at once: the burst is full, or holds MRs that what is next
- * waits for, or there were many steps that leave no packet. Then it may be empty. False also if
+ * Return: true if more could be sent at once: the burst is full, or holds MRs that the next WQE
+ * waits for, or ROE_WQE_BATCH steps have added no packet (then it may be empty). False also if
  * too much of UC waits on this host: the timer goes on.
  */
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
@@ -1303,12 +1327,12 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 		if (qp->type == IB_QPT_UC && roe_unsent_full(qp, ctx, txb))
 			return !qp->unsent.look;
 		if (waits_for_mrs(qp, txb)) {
-			/* its turn is before the answers of the next burst, which lend as well */
+			/* requests go first in the next burst: its answers lend MRs as well */
 			qp->crowded = true;
 			return true;
 		}
 		n = txb->n;
-		/* the first one of a burst has the memory looked up, and is often alone */
+		/* step() looks up the memory for the first packet, which is often the only one */
 		if (n && emit_stream(qp, ctx, txb))
 			continue;
 		if (!step(qp, ctx, txb))

@@ -2,35 +2,37 @@
 /*
  * Time, as events of the protocol. Deadlines of a requester, all in ns:
  *
- * - rnr_deadline: set by an RNR NAK; until it has passed nothing is sent. Also where
- *   there was no memory to send: then it only is the time to try again.
+ * - rnr_deadline: set by an RNR NAK, with rnr_wait: nothing is sent before it has passed.
+ *   Without rnr_wait there was no memory for a packet: then it is only the time to try again.
  * - ack_deadline: the Local ACK Timeout of the oldest unacknowledged request
  *   (IBTA 9.9.2.4), 4.096 us * 2^t; each expiry counts against retry_cnt.
- * - early_deadline: below it, from the measured round trip as in RFC 6298
+ * - early_deadline: earlier than that, from the measured round trip as in RFC 6298
  *   (RTO = SRTT + max(4 * RTTVAR, ROE_RTO_MIN_NS), doubled on each expiry until there is a
- *   sample); counts nothing, so a lost tail costs round trips and not the whole verbs time-out.
- *   A sample is the time of a packet sent once, or of a READ sent again from its middle, whose
- *   responses are no others.
+ *   sample). It counts no retry, so a lost tail costs round trips and not the whole Local ACK
+ *   Timeout. A sample is the time from a packet that was sent once to its answer, or from a
+ *   READ that was sent again from its middle to a response that can only answer that.
  *
- * - drop_deadline: the queue of this host that refused packets may have room again. Nothing
- *   is known about the way then, so neither the RTO nor a retry has to do with it.
+ * - drop_deadline: the queue of this host that refused packets may have room again. A refusal
+ *   says nothing about the network path, so it changes neither the RTO nor retry_cnt.
  *
- * - reorder.until: what is missing may only be late until then (reorder.c).
+ * - reorder.until: until then a missing packet may only be late (reorder.c).
  *
- * - hold.until: messages wait for company no longer (hold.c).
+ * - hold.until: small messages wait no longer for others to leave with (hold.c).
  *
  * - unsent.look: of what UC and UD have sent, enough may have left this host (unsent.c).
  *
- * - defer_until: the CPU that has to send them has not, it may be another's turn (backlog.c).
+ * - defer_until: the CPU that has to send for UC or UD has not done so; another one may be
+ *   allowed to (backlog.c).
  *
- * And of a responder: echo.until, an ACK waits for the answer of the process no longer
- * (echo.c); ack_after, the peer does not send again what its ACK is about (answer.c);
- * rnr_look, it may have a receive WQE by now. Of both: rate.wake, after a CNP
- * or a loss what has no window may go on (cc.c); also where there was no memory for a
- * response, or IP refused one. pages_at, one of them asks once more for a page that there
- * was no memory for (fault.c).
+ * Deadlines of a responder: echo.until, an ACK waits no longer for the answer of the process
+ * (echo.c); ack_after, an ACK waits no longer for the peer to send again what it acknowledges
+ * (answer.c); rnr_look, the time to look for a receive WQE before an RNR NAK is sent.
  *
- * Who drives the QP asks roe_timer_next() after each run and calls
+ * Deadlines of both: rate.wake, packets that no window bounds may go on after a CNP or a loss
+ * (cc.c), also where there was no memory for a response, or IP refused one; pages_at, the time
+ * to ask once more for a page that there was no memory for (fault.c).
+ *
+ * The code that drives the QP asks roe_timer_next() after each run and calls
  * roe_timer_run() when that moment has come.
  */
 #include "transport.h"
@@ -78,10 +80,11 @@ static u64 rto(const struct roe_qp *qp)
 }
 
 /*
- * What a time-out of T takes. Late, for the early deadline has tried again long before, and a
- * host that stalls for a moment must not use up the retries; but who gives a peer seconds
- * waits no longer for a dead one than with hardware. T of some microseconds is what nobody
- * keeps: eight of them would be over while a processor of the peer looks after something else.
+ * How long to wait for an ACK if the Local ACK Timeout is T. Up to ROE_ACK_TOLERANCE * T,
+ * because the early deadline has sent again long before, and a host that stalls for a moment
+ * must not use up the retries. But for a dead peer a QP with a T of seconds waits no longer
+ * than with hardware. A T of some microseconds no peer can keep: eight of them would be over
+ * while a processor of the peer does something else.
  */
 static u64 ack_wait(u64 timeout_ns)
 {
@@ -96,7 +99,7 @@ static bool outstanding(const struct roe_qp *qp)
 }
 
 /**
- * roe_timer_arm() - the clock of the oldest request starts (again)
+ * roe_timer_arm() - (re)start the ACK deadlines of the oldest request
  * @qp: called after the first packet of an idle QP and on each progress
  * @ctx: the time
  */
@@ -114,8 +117,8 @@ void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx)
 ROE_EXPORT_FOR_TEST(roe_timer_arm);
 
 /**
- * roe_timer_disarm() - nothing is outstanding, or all waits for an RNR timer
- * @qp: its ACK clocks stop
+ * roe_timer_disarm() - stop the deadlines that wait for answers
+ * @qp: nothing is outstanding, or it waits for an RNR timer or a page
  */
 void roe_timer_disarm(struct roe_qp *qp)
 {
@@ -129,12 +132,13 @@ ROE_EXPORT_FOR_TEST(roe_timer_disarm);
 
 static void take_sample(struct roe_req *req, u64 span)
 {
-	/* of 0 nothing would be known */
+	/* 0 would mean that there is no sample */
 	u32 rtt = clamp_t(u64, span, 1, NSEC_PER_SEC), err;
 
 	/*
-	 * Only now: what was sent twice cannot be timed, and on a way that takes longer
-	 * than the RTO everything would be sent twice for ever (RFC 6298, 5.7 and Karn).
+	 * Progress without a sample does not end the backoff: what was sent twice cannot be
+	 * timed, and on a path that takes longer than the RTO everything would be sent twice
+	 * for ever (RFC 6298, 5.7 and Karn).
 	 */
 	req->backoff = 0;
 	req->rtt = rtt;
@@ -151,12 +155,12 @@ static void take_sample(struct roe_req *req, u64 span)
 
 /**
  * roe_timer_start_sample() - a packet leaves that may be timed
- * @qp: no sample is running if rtt_start is 0
+ * @qp: its rtt_start is 0 if no sample is running
  * @now: ns
  * @psn: of a packet that is sent for the first time and asks for an answer
  *
- * What lies behind a READ longer than the window waits for all of its responses: the time
- * that takes says nothing about the way.
+ * A packet behind a READ that is longer than the window is not timed: its answer waits for all
+ * responses of the READ, which says nothing about the network path.
  */
 void roe_timer_start_sample(struct roe_qp *qp, u64 now, u32 psn)
 {
@@ -188,12 +192,15 @@ ROE_EXPORT_FOR_TEST(roe_timer_sample);
 
 /**
  * roe_timer_reread() - a READ is sent again from its middle
- * @qp: of a long READ no other packet leaves, so without a sample of this one the RTO
- *	would stay doubled to its end, however much comes
+ * @qp: the QP
  * @now: ns
  * @psn: first that is still missing
  *
- * Sent from there twice, nobody knows which of them is answered.
+ * During a long READ no other packet leaves, so without a sample of this one the RTO would stay
+ * doubled to the end of the READ, however many responses come.
+ *
+ * If it is sent again from the same PSN twice there is no sample: nobody knows which of the two
+ * is answered.
  */
 void roe_timer_reread(struct roe_qp *qp, u64 now, u32 psn)
 {
@@ -205,11 +212,12 @@ void roe_timer_reread(struct roe_qp *qp, u64 now, u32 psn)
 
 /**
  * roe_timer_reread_sample() - a READ response that is First or Only
- * @qp: takes a round-trip sample if a READ was sent again from there. It is the answer to
- *	that: to the READ before it would be Middle or Last. rdma_rxe sends those in any
- *	case, so of it there is no sample.
+ * @qp: takes a round-trip sample if a READ was sent again from there
  * @now: ns
  * @psn: of the response
+ *
+ * The response answers the READ that was sent again: to the original one it would be Middle or
+ * Last. rdma_rxe sends those in any case, so with it there is no sample.
  */
 void roe_timer_reread_sample(struct roe_qp *qp, u64 now, u32 psn)
 {
@@ -234,7 +242,7 @@ u64 roe_timer_next(const struct roe_qp *qp)
 	u64 next = min_not_zero(req->ack_deadline, req->early_deadline);
 
 	next = min_not_zero(next, qp->hold.until);
-	/* this is asked in each run, and as a rule there are no others */
+	/* called in each run; as a rule none of the other deadlines is set */
 	if (likely(!(req->rnr_deadline | req->drop_deadline | req->reorder.until |
 		     resp->echo.until | resp->ack_after | resp->rnr_look | qp->rate.wake |
 		     qp->unsent.look | qp->defer_until | qp->pages_at)))
@@ -259,15 +267,18 @@ static void rnr_expired(struct roe_qp *qp)
 	struct roe_req *req = &qp->req;
 
 	req->rnr_deadline = 0;
-	/* a NAK for what was on its way has come: the next is for what is sent now */
+	/*
+	 * after a round trip any NAK 0x60 for packets in flight has come: the next one is for
+	 * what is sent from here on
+	 */
 	if (req->rnr_wait && req->srtt && req->rnr_ns >= req->srtt)
 		req->told = false;
 	req->rnr_wait = false;
 }
 
 /*
- * The oldest packet cannot be sent again before its page has come, so the peer has nothing
- * to answer, and that says nothing about it. The clocks start with the next packet.
+ * The oldest packet cannot be sent again before its page has come. So the peer has nothing to
+ * answer, and its silence says nothing about it. The deadlines start with the next packet.
  */
 static bool waits_for_page(const struct roe_qp *qp)
 {
@@ -275,9 +286,9 @@ static bool waits_for_page(const struct roe_qp *qp)
 }
 
 /*
- * The oldest packet is sent again, and nobody has said that it is missing. It asks for an
- * ACK itself: those behind it may have to wait for a page. What comes within a round trip was
- * on its way before, and implies no other loss.
+ * The oldest packet is sent again although no NAK has asked for it. It has AckReq set, since
+ * the packets behind it may have to wait for a page. Responses that come within a round trip
+ * were in flight before and imply no other loss.
  */
 static void ask_again(struct roe_req *req, const struct roe_ctx *ctx)
 {
@@ -288,8 +299,9 @@ static void ask_again(struct roe_req *req, const struct roe_ctx *ctx)
 }
 
 /*
- * A clock has run out: fewer in flight, once for what was in flight together. Not before
- * the first sample: on a way longer than the RTO nothing was lost.
+ * A deadline has passed without an ACK: shrink the window, once for what was in flight
+ * together. Not before the first sample: if the path only takes longer than the RTO, nothing
+ * was lost.
  */
 static void lost(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
@@ -312,18 +324,27 @@ static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_timer_arm(qp, ctx);
 }
 
-/* What was lost on the way before it the other clocks tell, which go on. */
+/*
+ * Send again what IP refused. Packets before it that were lost on the path are found by the
+ * other deadlines, which run on.
+ */
 static void drop_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
-	/* the peer may ask for what never left when it is on its way already */
+	/*
+	 * until then a NAK may ask for packets that IP refused, though they are on their way by
+	 * now: it counts no retry (roe_requester_again())
+	 */
 	req->drop_until = ctx->now + rto(qp);
 	if (roe_psn_diff(req->drop_psn, req->una) <= 0) {
 		req->drop_psn = req->una;
 		req->early = true;
 		ask_again(req, ctx);
-		/* it has not been on its way yet; not alone, without the clock that counts */
+		/*
+		 * the oldest packet leaves only now; but never set this deadline alone, without
+		 * ack_deadline, which counts
+		 */
 		if (req->early_deadline)
 			req->early_deadline = ctx->now + rto(qp);
 	}
@@ -334,7 +355,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
-	/* IP takes nothing now: the oldest packet goes with what it has refused */
+	/* IP refuses packets now: the oldest packet is sent again together with those */
 	if (req->drop_deadline) {
 		req->drop_psn = req->una;
 		req->early_deadline = ctx->now + rto(qp);
@@ -356,7 +377,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
-	/* also if it may ask for that page once more now */
+	/* before roe_fault_again() below, which may end the wait */
 	bool waited = waits_for_page(qp);
 
 	roe_qp_assert_locked(qp);
@@ -368,7 +389,7 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_hold_expired(qp);
 	if (qp->resp.rnr_look && ctx->now >= qp->resp.rnr_look)
 		roe_responder_look(qp, ctx);
-	/* the end of this run sends, or waits again */
+	/* the end of this run sends, or sets it again */
 	if (qp->rate.wake && ctx->now >= qp->rate.wake)
 		qp->rate.wake = 0;
 	if (qp->unsent.look && ctx->now >= qp->unsent.look)

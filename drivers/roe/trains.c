@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Ways that let packets through, but no trains of them.
+ * Network paths that let single packets through, but no trains of them.
  *
- * What is sent for the first time leaves as a train, what is sent again packet by packet
- * (frame.c). If train after train is missing from its beginning and then arrives, that is no
- * loss: somebody behind us takes single packets only. A NIC that numbers the packets of a train
- * otherwise than their ICRCs were made for lets the first one through (datapath.md 2.4); a rule
- * or a policer that looks at the length, or a broken segmentation, none. Without an end to that
- * each train would take a NAK and a round trip, or a time-out, for ever.
+ * Packets that are sent for the first time leave as a train, packets that are sent again leave
+ * one by one (frame.c). If train after train is missing from its beginning, and its packets
+ * arrive when they are sent again, that is no loss: something on the path takes single packets
+ * only. A NIC that gives the packets of a train other IPv4 IDs than their ICRCs were made for
+ * lets only the first one through (datapath.md 2.4); a rule or a policer that looks at the
+ * length, or a broken segmentation, lets none through. Without an end to that each train would
+ * take a NAK and a round trip, or a time-out, for ever.
  *
- * One train at a time is watched, of requests and of responses. What leaves between two of them,
- * packet by packet, says nothing; nor does one that is sent again for something before it.
+ * One train of requests and one of responses is watched at a time. Packets that leave one by one
+ * between two watched trains say nothing; nor does a train that is sent again because of a loss
+ * before it.
  */
 #include "frame.h"
 #include "transport.h"
 
 #define BEGINNING	4	/* packets of a train that are looked at */
-#define SHORT		2	/* what the first packet of a message, which is longer, may begin */
-/* The verdict may have been loss, or the way may be another one by now. */
+#define SHORT		2	/* packets of a train that is a First and the shorter next one */
+/* How long packets leave one by one: it may have been loss after all, or the path may change. */
 #define ALONE_NS	(10 * NSEC_PER_SEC)
 
 static bool is_response(const struct roe_tx_pkt *pkt)
@@ -25,7 +27,10 @@ static bool is_response(const struct roe_tx_pkt *pkt)
 	return roe_opcode(pkt->p.opcode)->flags & ROE_F_RESPONSE;
 }
 
-/* PSNs of the first and second packet of a train of @n, to @begin; returns one past its last. */
+/*
+ * Stores the PSNs of the first two packets of a train of @n to @begin; returns one past its
+ * last.
+ */
 static u32 train(const struct roe_tx_pkt *pkt, unsigned int n, u32 *begin)
 {
 	unsigned int i, found = 1;
@@ -44,8 +49,8 @@ static u32 train(const struct roe_tx_pkt *pkt, unsigned int n, u32 *begin)
 }
 
 /*
- * The first train of the burst, and the first long one if that is another: a short one may get
- * through where longer ones do not.
+ * Watch the first train of the burst and, if that is a short one, the first long one as well: a
+ * short train may get through where longer ones do not.
  */
 static void watch(struct roe_trains *trains, const struct roe_txb *txb, bool responses)
 {
@@ -90,8 +95,8 @@ void roe_trains_sent(struct roe_qp *qp, u64 now, const struct roe_txb *txb)
 }
 
 /**
- * roe_trains_missed() - the peer misses a packet, and what is behind it is sent again
- * @qp: RC; sends one by one for a while if this is one train too many
+ * roe_trains_missed() - the peer misses a packet; it and all behind it is sent again
+ * @qp: RC; sends packets one by one for a while if too many trains in a row were missed
  * @trains: of its requester or responder
  * @now: ns
  * @psn: of the packet; all before it have arrived
@@ -110,7 +115,7 @@ void roe_trains_missed(struct roe_qp *qp, struct roe_trains *trains, u64 now, u3
 		;
 	if (i == ARRAY_SIZE(trains->begin) || ++trains->misses < ROE_TRAINS_MISSES)
 		return;
-	/* with one more miss it is known again */
+	/* after ALONE_NS one more miss is enough */
 	trains->misses = ROE_TRAINS_MISSES - 1;
 	qp->path.alone = true;
 	qp->path.alone_until = now + ALONE_NS;
@@ -124,9 +129,9 @@ void roe_trains_missed(struct roe_qp *qp, struct roe_trains *trains, u64 now, u3
 ROE_EXPORT_FOR_TEST(roe_trains_missed);
 
 /**
- * roe_trains_arrived() - what was sent before @psn has arrived
- * @trains: as above
- * @psn: the next one
+ * roe_trains_arrived() - all packets before @psn have arrived
+ * @trains: of a requester or responder
+ * @psn: first that has not
  *
  * Context: QP lock held.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Ways that let packets through, but no trains of them: see trains.c. */
+/* Network paths that let single packets through, but no trains of them: see trains.c. */
 #ifndef ROE_TRAINS_H
 #define ROE_TRAINS_H
 
@@ -8,15 +8,15 @@
 struct roe_qp;
 struct roe_txb;
 
-#define ROE_TRAINS_MISSES	8	/* so many in a row are no accident */
+#define ROE_TRAINS_MISSES	8	/* so many missed in a row are no accident */
 
-/* Of a requester and of a responder, each for what it sends. Under qp->lock. */
+/* A requester has one for its requests, a responder for its responses. Under qp->lock. */
 struct roe_trains {
-	bool	on;		/* a train is on its way, or two ... */
-	bool	told;		/* ... the kernel log has it that they do not arrive */
-	u8	misses;		/* ... so many before it did not */
-	u32	begin[4];	/* PSNs of its first two packets, and of the other one's */
-	u32	end;		/* all before this one: they have arrived */
+	bool	on;		/* a train is being watched, or two of one burst */
+	bool	told;		/* the kernel log says that trains do not arrive */
+	u8	misses;		/* trains in a row before this one that did not arrive */
+	u32	begin[4];	/* PSNs of the first two packets of each of them */
+	u32	end;		/* all PSNs before this one: the trains have arrived */
 };
 
 void roe_trains_sent(struct roe_qp *qp, u64 now, const struct roe_txb *txb);

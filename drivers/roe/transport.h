@@ -5,13 +5,12 @@
  * packets (into a roe_txb), completions and a deadline. It knows no skb, socket
  * or netdev, so KUnit joins two QPs by a list and controls the time.
  *
- * Every function here: qp->lock held, softirqs disabled, RCU read-side section; but for
- * roe_wqe_from_wr() and roe_ud_from_wr(), in any context under sq.post_lock, and for a QP
- * that nobody else has any more, roe_sq_discard() and roe_ud_release(). The two conversions of
- * time, roe_timer_ack_ns() and roe_timer_rnr_ns(), know no QP.
- * Nothing here sleeps. Locks are taken of others that completions, receive WQEs and
- * keys belong to: cq->lock, rq.lock of an SRQ, mr->lock (local work requests, SEND with
- * invalidate).
+ * Every function here needs qp->lock held, softirqs disabled and an RCU read-side section, with
+ * these exceptions: roe_wqe_from_wr() and roe_ud_from_wr() run in any context, under
+ * sq.post_lock; roe_sq_discard() and roe_ud_release() need none of it for a QP that nobody else
+ * has any more; roe_timer_ack_ns() and roe_timer_rnr_ns() only convert times and take no QP.
+ * Nothing here sleeps. Locks taken inside are those of completions (cq->lock), of an SRQ's
+ * receive WQEs (rq.lock) and of keys (mr->lock: local work requests, SEND with invalidate).
  */
 #ifndef ROE_TRANSPORT_H
 #define ROE_TRANSPORT_H
@@ -23,61 +22,72 @@
 #include "qp.h"
 #include "stats.h"
 
-#define ROE_WINDOW_PKTS		128	/* request packets in flight, to begin with */
-/* At most, or as many as are so long; the backlog of a receiver holds 1000 (sysctl). */
+#define ROE_WINDOW_PKTS		128	/* initial window: request packets in flight */
+/*
+ * Largest window: the smaller of these two; the backlog of a receiver holds 1000 packets
+ * (sysctl).
+ */
 #define ROE_WINDOW_MAX		512
 #define ROE_WINDOW_BYTES	SZ_1M
-/* ... but where a round trip is so long, so many bytes for each ns of it (2 GB/s), up to ... */
+/* If the round trip takes so long: so many bytes for each ns of it (2 GB/s), up to ... */
 #define ROE_WAY_LONG_NS		(2 * NSEC_PER_MSEC)
 #define ROE_WINDOW_PER_NS	2
 #define ROE_WINDOW_LONG		4096	/* ... packets: one ACK may retire all of them */
 #define ROE_WINDOW_MIN		8	/* after repeated loss */
-#define ROE_WINDOW_STEP		4	/* more in a round trip, once something was lost */
-#define ROE_WINDOW_KEPT		7	/* tenths that a loss leaves, as in CUBIC (RFC 9438) */
-#define ROE_PROBE_PKTS		4	/* sent into a gap before the next answer */
-#define ROE_PROBE_MISSES	3	/* so often in vain: all that follows is sent at once */
-#define ROE_PROBE_AGAIN		32	/* ... for so many gaps */
-#define ROE_LOCAL_BEHIND	1024	/* local WQEs begin while fewer wait for an ACK */
+#define ROE_WINDOW_STEP		4	/* growth in a round trip, after the first loss */
+#define ROE_WINDOW_KEPT		7	/* tenths left of it after a loss, as in CUBIC (RFC 9438) */
+#define ROE_PROBE_PKTS		4	/* probe: packets sent into a gap before the next answer */
+#define ROE_PROBE_MISSES	3	/* probes in vain: all that follows is sent at once */
+#define ROE_PROBE_AGAIN		32	/* ... at each gap, until the count has come to this */
+#define ROE_LOCAL_BEHIND	1024	/* a local WQE starts while fewer WQEs wait for an ACK */
 #define ROE_ACKREQ_EVERY	32	/* at least one AckReq in so many packets */
 #define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
-#define ROE_CREDIT_WRONG	8	/* messages taken without a receive: there were some */
-#define ROE_UC_LATE_PKTS	1024	/* a UC packet so far behind is a late copy ... */
-#define ROE_UC_LATE_NS		(NSEC_PER_SEC / 4)	/* ... so soon after the last one */
-/* A time-out counts at T at the earliest, 4T at the latest (wire.md 4.6): so late if it may ... */
+#define ROE_CREDIT_WRONG	8	/* messages accepted beyond the credits: ignore credits */
+/* UC: a packet at most so far behind ePSN, so soon after the last that was not, is a late copy. */
+#define ROE_UC_LATE_PKTS	1024
+#define ROE_UC_LATE_NS		(NSEC_PER_SEC / 4)
+/*
+ * A Local ACK Timeout of T may expire from T to 4T (wire.md 4.6). Here it does at 4T, or, if that
+ * is sooner, at the longer of T and ROE_ACK_LATE_NS; but never before ROE_ACK_LEAST_NS, for less
+ * is no sign of a dead peer.
+ */
 #define ROE_ACK_TOLERANCE	4
 #define ROE_ACK_LATE_NS		NSEC_PER_SEC
-#define ROE_ACK_LEAST_NS	(4 * NSEC_PER_MSEC)	/* ... less is no sign of a dead peer */
-#define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)	/* above SRTT: a peer may be busy */
+#define ROE_ACK_LEAST_NS	(4 * NSEC_PER_MSEC)
+#define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)	/* margin above SRTT: a peer may be busy */
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
-/* An RNR NAK that costs the peer so long waits for so long, and looks first after that. */
+/*
+ * An RNR NAK whose timer is LONG or more is put off for PATIENCE at most; the first look
+ * whether a receive WQE has come is after LOOK.
+ */
 #define ROE_RNR_LONG_NS		(100ull * NSEC_PER_MSEC)
 #define ROE_RNR_PATIENCE_NS	(10 * NSEC_PER_MSEC)
 #define ROE_RNR_LOOK_NS		(250 * NSEC_PER_USEC)
-#define ROE_AGAIN_US		4000	/* an ACK waits for what is sent again (answer.c) */
-#define ROE_LOCAL_DROP_NS	(200 * NSEC_PER_USEC)
+#define ROE_AGAIN_US		4000	/* an ACK waits so long for what is sent again (answer.c) */
+#define ROE_LOCAL_DROP_NS	(200 * NSEC_PER_USEC)	/* first wait: IP refuses, no memory */
 /*
- * READ responses leave one by one for so long after it, for a qdisc may take half of a train,
- * and few in a burst: all behind the one that it refuses were made for nothing.
+ * For so long after IP has refused READ responses they leave one by one, since a qdisc may take
+ * half of a train, and few in a burst: all that is built behind a refused one is wasted.
  */
 #define ROE_LOCAL_ALONE_NS	(100 * NSEC_PER_MSEC)
 #define ROE_LOCAL_ALONE_PKTS	8
-#define ROE_COLLECT_BYTES	SZ_4K	/* longer messages complete at once */
-#define ROE_CNP_INTERVAL_NS	(50 * NSEC_PER_USEC)	/* DCQCN's N: a QP's CNPs */
-#define ROE_ALPHA_NS		(55 * NSEC_PER_USEC)	/* DCQCN's K: a round trip at least */
+#define ROE_COLLECT_BYTES	SZ_4K	/* completions of longer messages are posted at once */
+#define ROE_CNP_INTERVAL_NS	(50 * NSEC_PER_USEC)	/* DCQCN's N: between CNPs of a QP */
+#define ROE_ALPHA_NS		(55 * NSEC_PER_USEC)	/* DCQCN's K: shortest round of alpha */
 #define ROE_ALPHA_ONE		1024u
-/* A qdisc such as fq_codel marks a packet now and then: each must count. */
+/* A qdisc such as fq_codel marks a packet only now and then: each mark must count. */
 #define ROE_ALPHA_MIN		(ROE_ALPHA_ONE / 4)
 #define ROE_ALPHA_SHIFT		4	/* DCTCP's g: 1/16 */
 #define ROE_RATE_MIN		1000000	/* bytes a second */
-#define ROE_RATE_ROUND_NS	NSEC_PER_MSEC	/* ... changes: queues of software are long */
-#define ROE_RATE_ROUND_MAX_NS	(100 * NSEC_PER_MSEC)	/* ... where it is a round trip */
-#define ROE_RATE_RECOVERY	5	/* ... half the way back, so many times */
-#define ROE_RATE_STEP		64000	/* ... then 1/64 and this more, each time */
-#define ROE_RATE_FREE_NS	NSEC_PER_SEC	/* without a cut: the limit goes */
-#define ROE_RATE_BURST_NS	(200 * NSEC_PER_USEC)	/* sent at once */
-#define ROE_RATE_LOST		128	/* packets sent in vain that are news of the way */
+#define ROE_RATE_ROUND_NS	NSEC_PER_MSEC	/* between changes: software queues are long */
+#define ROE_RATE_ROUND_MAX_NS	(100 * NSEC_PER_MSEC)	/* ... at most, where it is a round trip */
+#define ROE_RATE_RECOVERY	5	/* rounds that go half of the way back to the target ... */
+#define ROE_RATE_STEP		64000	/* ... later ones raise that by 1/64 and this first */
+#define ROE_RATE_FREE_NS	NSEC_PER_SEC	/* the limit ends so long after the last cut */
+#define ROE_RATE_BURST_NS	(200 * NSEC_PER_USEC)	/* so much of the rate may leave at once */
+#define ROE_RATE_LOST		128	/* packets sent in vain: such a loss of responses counts */
 #define ROE_RATE_LOST_AGAIN	32	/* ... where there is a limit */
-#define ROE_RATE_LOOK_NS	(10 * NSEC_PER_MSEC)	/* how fast it was, on average */
+#define ROE_RATE_LOOK_NS	(10 * NSEC_PER_MSEC)	/* period over which the rate is averaged */
 
 /* requester.c: work requests to packets */
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
@@ -107,7 +117,7 @@ bool roe_completer_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_
 bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
 void roe_completer_overdue(struct roe_qp *qp, struct roe_ctx *ctx);
 
-/* reorder.c: lost, or only late? */
+/* reorder.c: is a packet lost, or only late? */
 bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx);
 bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
 		      const struct roe_rx_pkt *rx);
@@ -127,17 +137,17 @@ bool roe_responder_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_
 void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
 
-/* query.c: those that are answered with more than an ACK */
+/* query.c: requests that are answered with more than an ACK */
 bool roe_query_allowed(const struct roe_qp *qp, const struct roe_pkt *p, u32 flags);
 u8 roe_query_execute(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx,
 		     u32 flags);
 
-/* answer.c: what is owed to the peer for them; more of it in answer.h */
+/* answer.c: what is owed to the peer for its requests; more of it in answer.h */
 bool roe_answer_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_answer_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_refused *refused);
 
-/* cc.c: marks of switches, CNPs, responses lost */
+/* cc.c: congestion marks, CNPs, lost READ responses */
 void roe_cc_marked(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p);
 void roe_cc_emit(struct roe_qp *qp, struct roe_txb *txb);
 void roe_cc_notified(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p);
@@ -159,7 +169,7 @@ void roe_ud_release(struct roe_swqe *wqe);
 bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx);
 
-/* timer.c: the meaning of time */
+/* timer.c: deadlines, time-outs, the round trip */
 u64 roe_timer_ack_ns(u8 timeout);
 u64 roe_timer_rnr_ns(u8 code);
 void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx);
