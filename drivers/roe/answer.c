@@ -2,34 +2,39 @@
 /*
  * What the responder of RC owes to its peer (IBTA 9.7.5.1; wire.md 4.2, 4.5).
  *
- * It is state, not packets: slots with READ or ATOMIC responses to send, in PSN order,
- * FLUSHes between them, and behind all of them at most one ACK or NAK. roe_answer_emit()
- * turns that into packets when the burst has room, so responses leave in PSN order and
- * acknowledgements coalesce by themselves. A slot is kept behind its last response: who
- * has lost that asks again.
+ * That is kept as state, not as packets: slots with READ or ATOMIC responses to send, in PSN
+ * order, FLUSHes between them, and behind all of them at most one ACK or NAK. roe_answer_emit()
+ * turns this state into packets when the burst has room, so responses leave in PSN order and
+ * acknowledgements coalesce by themselves. A slot is kept after its last response has left: a
+ * peer that has lost responses asks again.
  *
- * Of struct roe_resp this file writes what is under "answers" there, and the slots, but for
- * the result of an ATOMIC (query.c). What the peer asks for is judged by others, who tell
- * (answer.h); they are not called from here.
+ * In struct roe_resp this file writes the fields under "answers", and the slots except for the
+ * result of an ATOMIC (query.c). Other files judge the requests of the peer and tell this one
+ * what is owed (answer.h); this file does not call them.
  *
- * All here: qp->lock held, in an RCU read-side section, as transport.h has it.
+ * All functions: qp->lock held, in an RCU read-side section (see transport.h).
  */
 #include "answer.h"
 #include "trace.h"
 
-/* Between two packets that a peer sends again it does not take longer: at least, and at most. */
+/*
+ * A peer that sends again needs at most AGAIN_RTTS round trips from one packet to the next; the
+ * limits of that time are AGAIN_MIN_NS and AGAIN_NS.
+ */
 #define AGAIN_MIN_NS	NSEC_PER_MSEC
 #define AGAIN_RTTS	8
 #define AGAIN_NS	(ROE_AGAIN_US * NSEC_PER_USEC)
 /*
- * What came so soon after a NAK, as a part of a round trip, was not sent again for it. One packet
- * that IP sends at once is quicker than a message and its ACK: a third was seen on one host.
+ * A packet that arrives within 1/LATE_PART of a round trip after a NAK left was not sent again
+ * because of that NAK. A real retransmission may be faster than the round trip measured, of a
+ * message and its ACK, because IP sends a single packet at once: a third of it was seen on one
+ * host.
  */
 #define LATE_PART	8
 
 /*
- * A response acknowledges all before it. A NAK for that PSN itself did not leave before
- * what it asks for has come.
+ * A response acknowledges everything before it, so an ACK owed for that is dropped. So is a NAK
+ * for @last_psn itself: the packet that it asks for has come before the NAK left.
  */
 static void supersede(struct roe_resp *resp, u32 last_psn)
 {
@@ -50,7 +55,7 @@ static struct roe_rsrc *take_slot(struct roe_resp *resp)
 	rs = &resp->rsrc[resp->rsrc_head];
 	if (rs->pending && !rs->replay)
 		return NULL;
-	/* a peer that may ask for more has all that this slot answered once */
+	/* a peer that may send a new request has all the responses that this slot gave before */
 	if (rs->pending)
 		resp->rsrc_pending--;
 	if (rs->kind)
@@ -74,14 +79,14 @@ static void answer(struct roe_resp *resp, struct roe_rsrc *rs, u32 from)
 /**
  * roe_answer_begin() - owe the responses to a new request
  * @qp: RC
- * @p: READ, ATOMIC or ATOMIC WRITE whose turn it is; may be executed
+ * @p: READ, ATOMIC or ATOMIC WRITE with the ePSN; may be executed
  * @kind: enum roe_rsrc_kind of it
  *
- * It takes a slot, in which it can be answered again as long as max_dest_rd_atomic later
- * ones have not come. The memory of a READ is looked up when its responses leave.
+ * The request takes a slot, from which it can be answered again until max_dest_rd_atomic later
+ * requests have come. The memory of a READ is looked up when its responses leave.
  *
- * Return: the slot, for the result of an ATOMIC; NULL: more are unanswered than the peer was
- * allowed, it is to be refused (wire.md 4.3, R11).
+ * Return: the slot, for the result of an ATOMIC; NULL: the peer has more requests unanswered
+ * than it is allowed, so this one must be refused (wire.md 4.3, R11).
  */
 struct roe_rsrc *roe_answer_begin(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
 {
@@ -105,12 +110,12 @@ struct roe_rsrc *roe_answer_begin(struct roe_qp *qp, const struct roe_pkt *p, u8
 }
 
 /**
- * roe_answer_flush() - owe the response to a FLUSH, which is done
+ * roe_answer_flush() - owe the response to a FLUSH that is done
  * @resp: of an RC QP
  * @psn: of the FLUSH, new or a duplicate
- * @msn: with it
+ * @msn: for the response
  *
- * Return: false if there is no room to owe it; what is owed already is.
+ * Return: true if the response is owed, also if it was already; false if there is no room.
  */
 bool roe_answer_flush(struct roe_resp *resp, u32 psn, u32 msn)
 {
@@ -127,11 +132,12 @@ bool roe_answer_flush(struct roe_resp *resp, u32 psn, u32 msn)
 }
 
 /**
- * roe_answer_owe_again() - an ACK that no request asked for now
+ * roe_answer_owe_again() - owe an ACK that no request asks for now
  * @resp: of an RC QP
  *
- * It names what was done, but no READ or ATOMIC behind it: their responses may be lost. An
- * ACK is none, but rdma_rxe completes a READ by one of the same PSN, without data.
+ * The ACK names the last SEND or WRITE executed, not a READ or ATOMIC behind it, whose
+ * responses may be lost. An ACK does not replace these, but rdma_rxe completes a READ, without
+ * data, when it gets an ACK with the PSN of the READ.
  */
 void roe_answer_owe_again(struct roe_resp *resp)
 {
@@ -139,13 +145,17 @@ void roe_answer_owe_again(struct roe_resp *resp)
 		roe_answer_owe(resp, resp->done_psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 }
 
-/* The last one that a roe sends into a gap before it waits for an answer (requester.c). */
+/* Is @psn the last packet that a roe sends into a gap before it waits (requester.c)? */
 static bool ends_probe(const struct roe_resp *resp, u32 psn)
 {
 	return roe_psn_diff(psn, resp->gap_psn) + 1 == (s32)resp->gap_pkts;
 }
 
-/* What is sent again for a NAK: so long that took, there and back. No clock of ours is so quick. */
+/*
+ * A duplicate of the packet that a NAK asked for was sent again because of the NAK: the time
+ * since the NAK left is a round trip. It was no time-out: those of a roe are not below
+ * AGAIN_NS.
+ */
 static void measure_again(struct roe_resp *resp, u64 now, u32 psn)
 {
 	if (psn != resp->gap_psn || !resp->gap_told)
@@ -156,21 +166,22 @@ static void measure_again(struct roe_resp *resp, u64 now, u32 psn)
 }
 
 /*
- * The peer sends again, has come to @psn, and goes on to what the ACK is about: that ACK waits. For
- * a while behind each step, so that its end, which may be lost again, is not waited for; a copy
- * of what came before is no step, or a peer that sends the same again and again would hear nothing.
+ * The peer is sending again, has come to @psn, and goes on to what the owed ACK is about: the
+ * ACK waits. Each step of the peer lets it wait again, but only for a while, because the end of
+ * what is sent again may be lost. A copy of an earlier packet is no step: a peer that sends the
+ * same packet again and again would otherwise never get an answer.
  */
 static void wait_for_rest(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 {
 	struct roe_resp *resp = &qp->resp;
-	/* who only receives has no requests to measure */
+	/* a QP that only receives has no requests to time */
 	u64 rtt = qp->req.rtt_min ?: resp->again_min;
 
 	resp->echo.until = 0;
 	if (resp->ack_after && roe_psn_diff(psn, resp->again_psn) <= 0)
 		return;
 	rtt = rtt ? clamp_t(u64, AGAIN_RTTS * rtt, AGAIN_MIN_NS, AGAIN_NS) : AGAIN_NS;
-	/* a part of the peer's own clock, which is as a rule that of ours */
+	/* a part of the peer's ACK timeout, which as a rule is the same as ours */
 	if (qp->timeout_ns)
 		rtt = min(rtt, qp->timeout_ns / 8);
 	resp->ack_after = ctx->now + rtt;
@@ -178,16 +189,17 @@ static void wait_for_rest(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 }
 
 /**
- * roe_answer_put_off() - is the peer only about to send again what the ACK owed is about?
- * @qp: an RC QP that has told of a gap, which is closed
+ * roe_answer_put_off() - let the owed ACK wait if the peer is about to send its requests again
+ * @qp: an RC QP that has sent a NAK for a gap, which is closed now
  * @ctx: the time
- * @psn: of what has come from there
+ * @psn: of the packet that has come: the one that was missing, or one behind it
  *
- * Who is told of a gap goes back as far, and asks again where it has asked before
- * (IBTA 9.9.2.2): that is answered at once, and so is the end of what a roe sends into a gap.
- * Sooner an ACK would be for what is, in the books of others, not sent yet. That is nothing new
- * to a requester, but rdma_rxe waits for ever if the last packet of a message is acknowledged
- * while it sends one before that again, and then loses the last one.
+ * A peer that is told of a gap goes back to it, and asks for an ACK where it has asked before
+ * (IBTA 9.9.2.2). That packet is answered at once, and so is the last one that a roe sends into
+ * a gap. A sooner ACK would name packets that are not sent yet in the books of some requesters.
+ * A requester has to cope with that, but rdma_rxe waits for ever if the last packet of a
+ * message is acknowledged while rdma_rxe sends an earlier one of it again, and the last packet
+ * is then lost.
  *
  * Return: true if the ACK waits, for some milliseconds at most.
  */
@@ -198,7 +210,7 @@ bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 
 	if (!resp->ack_due || roe_psn_diff(psn, resp->ack_psn) >= 0 || ends_probe(resp, psn))
 		return false;
-	/* it was late, and is no answer to the NAK: the peer learns from the ACK how late */
+	/* @psn was late and not sent again for the NAK: the ACK tells the peer how late it was */
 	if (ctx->now - resp->gap_told < rtt / LATE_PART)
 		return false;
 	wait_for_rest(qp, ctx, psn);
@@ -211,8 +223,8 @@ bool roe_answer_put_off(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
  * @psn: of the request that is refused
  * @syndrome: NAK 0x61 to 0x63
  *
- * The QP goes to ERR once the NAK has left (wire.md 4.3); until then nothing more is accepted,
- * nor looked for.
+ * The QP goes to ERR once the NAK has left (wire.md 4.3). Until then no request is accepted and
+ * no receive WQE is looked for.
  */
 void roe_answer_fatal(struct roe_qp *qp, u32 psn, u8 syndrome)
 {
@@ -239,7 +251,7 @@ static bool has_psn(const struct roe_rsrc *rs, u32 psn)
 	       roe_psn_diff(psn, rs->last_psn) <= 0;
 }
 
-/* The kept request that @psn belongs to, the youngest, for PSNs come again. */
+/* The youngest kept request that @psn belongs to: older ones may have had the same PSNs. */
 static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
 {
 	u32 age;
@@ -253,7 +265,10 @@ static struct roe_rsrc *find_slot(struct roe_resp *resp, u8 kind, u32 psn)
 	return NULL;
 }
 
-/* Slot with the lowest PSN that has something to send: of many it is one of the youngest. */
+/*
+ * The slot with the lowest PSN that has something to send. The search begins with the youngest:
+ * of many slots it is one of these.
+ */
 static struct roe_rsrc *next_pending(struct roe_resp *resp)
 {
 	struct roe_rsrc *first = NULL, *rs;
@@ -269,7 +284,7 @@ static struct roe_rsrc *next_pending(struct roe_resp *resp)
 	return first;
 }
 
-/* The same behind @rs, which was the first and has nothing left. */
+/* The next slot with something to send behind @rs, which was the first and has nothing left. */
 static struct roe_rsrc *pending_behind(struct roe_resp *resp, struct roe_rsrc *rs)
 {
 	u32 i;
@@ -284,9 +299,10 @@ static struct roe_rsrc *pending_behind(struct roe_resp *resp, struct roe_rsrc *r
 }
 
 /*
- * The peer misses the responses from @psn on, and has thrown away what has left behind it.
- * Not those that a queue of this host refused; nor again those of a READ behind one that is
- * sent again now; nor is it news where a request comes late that was overtaken.
+ * The peer misses the responses from @psn on, and has thrown away those that left behind them:
+ * tell cc.c and trains.c. Not if a queue of this host has refused responses; nor if a READ
+ * before @psn is being answered again, whose loss covers this one; nor if the request is older
+ * than the last one for this READ, which has overtaken it.
  */
 static void responses_lost(struct roe_qp *qp, const struct roe_ctx *ctx,
 			   const struct roe_rsrc *rs, u32 psn)
@@ -302,7 +318,7 @@ static void responses_lost(struct roe_qp *qp, const struct roe_ctx *ctx,
 	roe_trains_missed(qp, &qp->resp.trains, ctx->now, psn);
 }
 
-/* What has left leaves alone from now on, in case its train did not get through as one. */
+/* Responses that have left once leave one by one from now on: their train may not get through. */
 static void note_sent(struct roe_rsrc *rs)
 {
 	u32 end = rs->pending ? rs->cur_psn : roe_psn_add(rs->last_psn, 1);
@@ -312,7 +328,7 @@ static void note_sent(struct roe_rsrc *rs)
 	rs->again = true;
 }
 
-/* READ again, perhaps from its middle: only a part of the original counts. */
+/* A duplicate READ, perhaps from its middle: it must ask for the rest of the original. */
 static void duplicate_read(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	struct roe_rsrc *rs = find_slot(&qp->resp, ROE_RSRC_READ, p->psn);
@@ -324,8 +340,9 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_ctx *ctx, const s
 	if (p->va != rs->va + off || p->rkey != rs->rkey || p->dmalen != rs->len - off)
 		return;
 	/*
-	 * What is still to be sent answers the duplicate as well, and begins like an answer.
-	 * The peer has all before it: what was late has come, and is not sent once more.
+	 * The responses that are still to be sent answer the duplicate as well; the first of
+	 * them is First or Only. The peer has all responses before that: those were only late
+	 * and are not sent once more.
 	 */
 	if (rs->pending && roe_psn_diff(p->psn, rs->cur_psn) >= 0) {
 		rs->cur_psn = p->psn;
@@ -340,7 +357,7 @@ static void duplicate_read(struct roe_qp *qp, const struct roe_ctx *ctx, const s
 	answer(&qp->resp, rs, p->psn);
 }
 
-/* ATOMIC and ATOMIC WRITE: the answer again, the deed not. */
+/* A duplicate ATOMIC or ATOMIC WRITE is answered again, not executed again. */
 static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
 {
 	struct roe_rsrc *rs = find_slot(&qp->resp, kind, p->psn);
@@ -353,10 +370,10 @@ static void duplicate_once(struct roe_qp *qp, const struct roe_pkt *p, u8 kind)
 }
 
 /*
- * SEND and WRITE. If the ACK waited for an answer, the peer's clock is shorter than ours. All that
- * was done is acknowledged, but not before the peer has come to its end: on the way there it asks
- * for READs and ATOMICs again, whose answers come first (wire.md 4.5), and see
- * roe_answer_put_off() for rdma_rxe.
+ * A duplicate SEND or WRITE. If the owed ACK waits for an answer of the process (echo.c), the
+ * peer's timeout is shorter than that wait. Everything executed is acknowledged, but not before
+ * the peer has sent again to the end of it: on the way there it repeats READs and ATOMICs,
+ * whose responses come first (wire.md 4.5). For rdma_rxe see roe_answer_put_off().
  */
 static void duplicate_message(struct roe_qp *qp, const struct roe_ctx *ctx, u32 psn)
 {
@@ -377,10 +394,10 @@ static void duplicate_message(struct roe_qp *qp, const struct roe_ctx *ctx, u32 
 /**
  * roe_answer_duplicate() - a request with a PSN in the past
  * @qp: RC
- * @ctx: the time, and the way that it came
+ * @ctx: the time; whether the request came directly
  * @p: any request
  *
- * Nothing is executed twice, but that a READ reads its memory again; no error is answered
+ * Nothing is executed twice, except that a READ reads its memory again; errors are not answered
  * (wire.md 4.5).
  */
 void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
@@ -435,7 +452,7 @@ static u8 read_opcode(const struct roe_rsrc *rs)
 	return last ? ROE_OP_READ_RESP_LAST : ROE_OP_READ_RESP_MIDDLE;
 }
 
-/* The R_Key, or the memory, went away after the READ was accepted. */
+/* The R_Key or the memory went away after the READ was accepted. */
 static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs)
 {
 	bool replay = rs->replay;
@@ -443,23 +460,24 @@ static void read_refused(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc
 
 	answered(&qp->resp, rs);
 	if (replay) {
-		/* its response was to acknowledge what the peer has sent again before it, too */
+		/* its responses would also have acknowledged what was sent again before it */
 		if (!qp->resp.ack_due && roe_psn_diff(psn, qp->resp.done_psn) > 0)
 			roe_answer_owe_again(&qp->resp);
 		return;
 	}
 	ctx->events |= BIT(IB_EVENT_QP_ACCESS_ERR);
-	/* it was counted when it was accepted; some find what has failed by the MSN */
+	/* the READ was counted when it was accepted; some peers find the failed WQE by the MSN */
 	qp->resp.msn = roe_psn_add(rs->msn, -1);
 	roe_answer_fatal(qp, psn, ROE_NAK_REM_ACCESS);
-	/* nothing that comes after it leaves before the NAK, or at all */
+	/* no response behind it leaves before the NAK, or at all */
 	qp->resp.rsrc_pending = 0;
 	qp->resp.flush_nr = 0;
 }
 
 /*
- * The memory that a READ asked for, if its key still names it. Looked up once for a burst to
- * which it is lent, then the memo has it; else it is held for one packet.
+ * The memory that a READ asked for, if its key is still valid for it. If it can be lent to the
+ * burst it is looked up once for the burst, then the memo has it; otherwise it is held for one
+ * packet.
  */
 static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
 				  const struct roe_rsrc *rs, struct roe_txb *txb)
@@ -478,10 +496,11 @@ static struct roe_mr *read_source(struct roe_qp *qp, struct roe_ctx *ctx,
 }
 
 /*
- * The peer has asked again, and its time-out has passed. A few of those and it would give up,
- * but an RNR NAK has it wait as for a SEND or WRITE, and ask again; the responses leave when the
- * page is there, whichever is first. What this side knows of the peer is what the CM gave both:
- * where RNR NAKs count as well, time-outs last longer.
+ * A page is missing, the peer has asked again, and its timeout has passed. After a few timeouts
+ * the peer would give up, but an RNR NAK makes it wait and ask again, as for a SEND or WRITE.
+ * The responses leave as soon as the page is there, even while the peer still waits. All that
+ * this side knows of the peer's limits is what the CM gave to both ends: if RNR NAKs are
+ * limited too (rnr_retry), the timeouts of the peer last longer.
  */
 static void emit_page_nak(struct roe_qp *qp, const struct roe_ctx *ctx, struct roe_rsrc *rs,
 			  struct roe_txb *txb)
@@ -501,7 +520,7 @@ static void emit_page_nak(struct roe_qp *qp, const struct roe_ctx *ctx, struct r
 	trace_roe_nak(qp, pkt->p.syndrome, rs->cur_psn);
 }
 
-/* Its page was not there: the responses go on when it is, or never. */
+/* A page of the READ is missing: the responses go on when it is there, or the READ is refused. */
 static bool read_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 			struct roe_txb *txb)
 {
@@ -533,7 +552,7 @@ static bool alone(const struct roe_resp *resp, const struct roe_rsrc *rs,
 	       ctx->now < resp->alone_until;
 }
 
-/* If this burst is refused, the slot goes on here. */
+/* From @psn on the slot is sent again if this burst is refused. */
 static void note_burst(const struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
 {
 	if (rs->burst == resp->burst)
@@ -569,7 +588,7 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 			return true;
 		}
 		if (!off)
-			smp_mb();	/* behind WRITEs and READs, as on hardware; and frame.c */
+			smp_mb();	/* behind WRITEs and READs, as on hardware; see frame.c */
 		lent = ctx->answer.mr;
 		ok = roe_sge_load_mr(qp, txb, mr, lent, rs->va + off, rs->len - off);
 		if (!lent)
@@ -588,8 +607,9 @@ static bool emit_read(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 }
 
 /*
- * More responses from the middle of a READ that is begun, like the one before them, with which
- * this run has found the memory. False: the next one alone, or there is no room.
+ * More responses from the middle of a READ that has begun, like the previous response, for
+ * which this run has found the memory. False: send the next response alone, or there is no
+ * room.
  */
 static bool emit_read_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 			  struct roe_txb *txb)
@@ -677,14 +697,14 @@ static bool emit_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 	return true;
 }
 
-/* READ responses, one or more, as fast as cc.c lets them; directly there is no network. */
+/* READ responses, one or more, as fast as cc.c lets them; the direct way has no limit. */
 static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *rs,
 		      struct roe_txb *txb)
 {
 	u32 bytes = txb->bytes;
 	bool begun, ok;
 
-	/* never so; if it were, what lies beside the memory asked for would leave */
+	/* cannot happen; if it did, memory beside that asked for would leave */
 	if (unlikely(!has_psn(rs, rs->cur_psn))) {
 		answered(&qp->resp, rs);
 		return true;
@@ -696,7 +716,7 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 		qp->resp.stalled = true;
 		return false;
 	}
-	/* a row is more than may leave at once */
+	/* with a rate, a row is more than may leave at once */
 	ok = (begun && !qp->rate.rate && emit_read_row(qp, ctx, rs, txb)) ||
 	     emit_read(qp, ctx, rs, txb);
 	if (txb->bytes > bytes)
@@ -705,8 +725,8 @@ static bool emit_data(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc *r
 }
 
 /*
- * No memory for a response: later, for the worker would only keep those away who free
- * some.
+ * There is no memory for a response. The timer tries again later: a worker that tries at once
+ * would only get in the way of those who free some.
  */
 static void starve(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
@@ -729,8 +749,8 @@ static bool has_room(const struct roe_resp *resp, const struct roe_ctx *ctx,
  * @ctx: takes notifications
  * @txb: the burst
  *
- * Return: true if there is no room (of what follows a refusal only a part of the burst),
- * and more is to be sent, which does not wait for a page, for memory or for its time.
+ * Return: true if there is no room (a while after a refusal, room is only a part of the burst)
+ * and more is owed that does not wait for a page, for memory or for its time.
  */
 bool roe_answer_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -746,7 +766,7 @@ bool roe_answer_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 		return false;
 	}
 	while (ok && has_room(resp, ctx, txb)) {
-		/* of a long READ many packets follow each other, and short ones do */
+		/* a long READ has many packets in a row; short READs are in adjacent slots */
 		if (!rs)
 			rs = next_pending(resp);
 		else if (!rs->pending)
@@ -768,7 +788,7 @@ bool roe_answer_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb
 	return !resp->stalled && roe_resp_owes(resp);
 }
 
-/* What was answered from @psn on has not left; returns how many packets that is. */
+/* The responses of @rs from @psn on have not left; returns how many they are. */
 static u32 unanswer(struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
 {
 	u32 end = rs->pending ? rs->cur_psn : roe_psn_add(rs->last_psn, 1);
@@ -778,7 +798,7 @@ static u32 unanswer(struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
 	if (!rs->pending) {
 		resp->rsrc_pending++;
 		rs->pending = true;
-		/* a copy perhaps, and its requester may ask for more meanwhile */
+		/* they may answer a duplicate, whose peer may send new requests meanwhile */
 		rs->replay = true;
 	}
 	rs->cur_psn = psn;
@@ -789,9 +809,9 @@ static u32 unanswer(struct roe_resp *resp, struct roe_rsrc *rs, u32 psn)
 }
 
 /*
- * The slots of this burst in its order, which is that of their PSNs, from the one with the
- * first refused response on, or the first behind that. Returns how many responses have none:
- * those of FLUSHes.
+ * Go through the slots of this burst in PSN order, as in the burst, from the slot with the
+ * first refused response on, or the first slot behind that response. Returns how many refused
+ * responses belong to no slot: those of FLUSHes.
  */
 static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
 {
@@ -814,12 +834,12 @@ static u32 unanswer_from(struct roe_resp *resp, u32 psn, u32 left)
 
 /**
  * roe_answer_local_drop() - IP refused responses of a burst
- * @qp: they have not left: it goes on with the first of them, soon
+ * @qp: goes on with the first response that was refused, soon
  * @ctx: the time
  * @refused: has responses or ACKs
  *
- * Or the peer would find out by a time-out, and a long READ be built to its end for a
- * queue that is full. The NAK of a QP that is in ERR now is lost.
+ * Otherwise the peer would find out by a time-out, and a long READ would be built to its end
+ * for a queue that is full. If the QP is in ERR now, its NAK is lost.
  */
 void roe_answer_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
 			   const struct roe_refused *refused)
@@ -831,14 +851,14 @@ void roe_answer_local_drop(struct roe_qp *qp, struct roe_ctx *ctx,
 		return;
 	resp->trains.on = false;
 	left = unanswer_from(resp, refused->response, refused->responses);
-	/* it leaves behind all of them, and says what is missing to who sent FLUSHes */
+	/* it leaves behind all responses, and tells a peer that sent FLUSHes what it misses */
 	if ((left || refused->acks) && !resp->ack_due) {
 		if (resp->nak_state && !resp->rnr_look)
 			roe_answer_owe(resp, resp->psn, resp->nak_state);
 		else
 			roe_answer_owe_again(resp);
 	}
-	/* nothing ends it: without a route a QP should not be at it all the time */
+	/* no retry count ends this: a QP without a route must not try all the time */
 	if (refused->answered)
 		resp->refusals = 0;
 	resp->refused_until = ctx->now +

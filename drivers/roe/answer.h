@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What the responder owes to its peer: see answer.c. Here is what responder.c and query.c
- * tell it; that and when it leaves is for all (transport.h).
+ * What the responder owes to its peer: see answer.c. Declared here is what responder.c and
+ * query.c call to say what is owed; what makes it leave is for all files (transport.h).
  */
 #ifndef ROE_ANSWER_H
 #define ROE_ANSWER_H
@@ -9,14 +9,14 @@
 #include "transport.h"
 
 /**
- * roe_answer_owe() - an ACK or NAK is to leave
+ * roe_answer_owe() - owe an ACK or NAK
  * @resp: of an RC QP; qp->lock held
  * @psn: of the request that it acknowledges or refuses
  * @syndrome: of its AETH
  *
- * It takes the place of one that is owed already, for it says as much of all that came before
- * (wire.md 4.2), and leaves at once, unless roe_echo_message() or roe_answer_put_off() follows.
- * Inline: nearly each message is here.
+ * It replaces an ACK or NAK that is owed already, because it says as much about all earlier
+ * requests (wire.md 4.2). It leaves at once, unless roe_echo_message() or roe_answer_put_off()
+ * follows. Inline: nearly every message comes through here.
  */
 static inline void roe_answer_owe(struct roe_resp *resp, u32 psn, u8 syndrome)
 {
@@ -36,9 +36,9 @@ void roe_answer_duplicate(struct roe_qp *qp, const struct roe_ctx *ctx,
 			  const struct roe_pkt *p);
 
 /*
- * The RNR NAK of memory that is not pinned and not there. The peer cannot be told when the
- * page has come, so it asks again after 0.64 ms, and while the worker is @busy waits
- * four times as long each time: also with few retries it outlasts a disk.
+ * Syndrome of the RNR NAK for on-demand memory of which a page is missing. The peer cannot be
+ * told when the page has come, so it asks again after 0.64 ms, and after four times as long
+ * each time while the worker is @busy: even with few retries that outlasts a disk.
  */
 static inline u8 roe_resp_page_nak(struct roe_resp *resp, bool busy)
 {

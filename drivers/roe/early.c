@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Packets that came before their turn. Behind a gap the responder keeps what is
- * in sight, sends its NAK 0x60 as ever, and executes the kept requests strictly in
- * PSN order once the gap has closed: a loss costs the peer the packets that were
- * lost and not all that were in flight, and a network that changes the order costs
- * nothing at all. Nothing differs on the wire, so any peer may profit. The requester
- * keeps responses likewise where the network changes their order (reorder.c).
+ * Packets that came before their turn. Behind a gap the responder keeps the requests that are
+ * in sight, sends its NAK 0x60 as ever, and executes the kept requests strictly in PSN order
+ * once the gap has closed: a loss costs the peer the packets that were lost and not all that
+ * were in flight, and a network that changes the order costs nothing at all. Nothing differs on
+ * the wire, so any peer may profit. The requester likewise keeps responses where the network
+ * changes their order (reorder.c).
  *
- * What is kept is proven (ICRC), but not checked: wire.md 4.3 has its turn when
- * the packet has. Memory is bounded per QP and for all QPs together, as anyone who
- * gets packets to a QP may leave a gap; beyond the bounds a packet is lost, as it
- * always was.
+ * A kept packet is proven (ICRC), but not checked: the checks of wire.md 4.3 follow when its
+ * turn has come. Memory is bounded per QP and for all QPs together, because anyone who gets
+ * packets to a QP may leave a gap; beyond the bounds a packet is lost.
  *
- * Slots are indexed by PSN, so whatever lies as near as there are slots has one of its own.
- * There are ROE_EARLY_SLOTS, more when a packet comes from further ahead: where a long way has
- * thousands in flight and changes their order, those of one processor may be so far behind
- * those of another.
+ * Slots are indexed by PSN, so each PSN closer than the number of slots has a slot of its own.
+ * There are ROE_EARLY_SLOTS, and more when a packet comes from further ahead: on a long way
+ * that has thousands of packets in flight and changes their order, packets that took one
+ * processor may be that far behind those that took another.
  */
 #include <linux/atomic.h>
 #include <linux/log2.h>
@@ -25,11 +24,11 @@
 #include "early.h"
 
 #define HELD_MAX	(64l << 20)	/* bytes, of all QPs */
-#define FAR_MAX		(HELD_MAX / 2)	/* ... before what is further ahead finds no room */
-#define FAR_BYTES	SZ_4M		/* of a QP so much may have its turn at once */
+#define FAR_MAX		(HELD_MAX / 2)	/* ... up to which packets further ahead are kept, too */
+#define FAR_BYTES	SZ_4M		/* of one QP, that may have their turn at once */
 
 struct roe_early {
-	u32			bytes;		/* of this, with the payload */
+	u32			bytes;		/* of this struct and the payload */
 	struct roe_rx_pkt	rx;
 	u8			data[];
 };
@@ -43,7 +42,7 @@ static struct roe_early **slot(const struct roe_early_set *set, u32 psn)
 
 static struct roe_early *copy(const struct roe_rx_pkt *rx, long most)
 {
-	/* what it takes, not what it needs: half as much again */
+	/* count what the allocation takes, not what it needs: up to half as much again */
 	u32 bytes = kmalloc_size_roundup(sizeof(struct roe_early) + rx->p.len), off = 0;
 	struct roe_early *early;
 	unsigned int i;
@@ -74,7 +73,7 @@ static long bytes_of(u32 slots)
 	return slots * sizeof(struct roe_early *);
 }
 
-/* Peers decide who has some, so nobody has any without a packet in them. */
+/* The peer decides which QPs have slots, so a QP without a kept packet has none. */
 static void give_slots(struct roe_early_set *set)
 {
 	kfree(set->slots);
@@ -83,7 +82,7 @@ static void give_slots(struct roe_early_set *set)
 	set->size = 0;
 }
 
-/* So many slots, and what is kept moves there. */
+/* Change to so many slots; the kept packets move there. */
 static bool take_slots(struct roe_early_set *set, u32 size, long most)
 {
 	struct roe_early_set more = { .size = size, .nr = set->nr, .first = set->first };
@@ -105,13 +104,13 @@ static bool take_slots(struct roe_early_set *set, u32 size, long most)
 }
 
 /**
- * roe_early_keep() - a packet from behind a gap
+ * roe_early_keep() - keep a packet from behind a gap
  * @set: qp->lock of its QP held
  * @next: PSN whose turn it is
  * @rx: proven packet, any opcode; its PSN is @next or after it
- * @mtu: bytes that it may have
+ * @mtu: most bytes of payload
  *
- * Without room or memory nothing happens: for the protocol that is loss.
+ * Without room or memory nothing is kept: for the protocol that is loss.
  *
  * Return: true if a packet with this PSN is kept now.
  */
@@ -129,7 +128,7 @@ bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt
 		return false;
 	at = slot(set, rx->p.psn);
 	if (*at) {
-		/* an ACK does not keep out the response that it came before, which has the data */
+		/* a kept ACK gives way to a response with the same PSN, which has data */
 		if ((*at)->rx.p.opcode != ROE_OP_ACK || rx->p.opcode == ROE_OP_ACK)
 			return true;
 		roe_early_free(*at);
@@ -149,12 +148,12 @@ bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt
 }
 
 /**
- * roe_early_take() - the kept packet whose turn it is
+ * roe_early_take() - take the kept packet whose turn it is
  * @set: qp->lock held
- * @psn: of that one
- * @rx: where it is
+ * @psn: whose turn it is
+ * @rx: set to the packet
  *
- * Return: to be given to roe_early_free(); NULL: it is not there.
+ * Return: to be given to roe_early_free(); NULL: no such packet is kept.
  */
 struct roe_early *roe_early_take(struct roe_early_set *set, u32 psn,
 				 const struct roe_rx_pkt **rx)
@@ -174,12 +173,12 @@ struct roe_early *roe_early_take(struct roe_early_set *set, u32 psn,
 }
 
 /**
- * roe_early_take_first() - the kept packet that comes first
- * @set: qp->lock held; nothing from before @next is in it
- * @next: PSN from which on it is looked for
- * @rx: where it is
+ * roe_early_take_first() - take the first of the kept packets
+ * @set: qp->lock held; it has no packet from before @next
+ * @next: PSN from which to search
+ * @rx: set to the packet
  *
- * Return: as roe_early_take(); may be given back.
+ * Return: as roe_early_take(); may also be given to roe_early_put_back().
  */
 struct roe_early *roe_early_take_first(struct roe_early_set *set, u32 next,
 				       const struct roe_rx_pkt **rx)
@@ -199,7 +198,7 @@ struct roe_early *roe_early_take_first(struct roe_early_set *set, u32 next,
 }
 
 /**
- * roe_early_free() - done with a packet that was kept
+ * roe_early_free() - free a packet that was kept
  * @early: taken
  */
 void roe_early_free(struct roe_early *early)
@@ -209,7 +208,7 @@ void roe_early_free(struct roe_early *early)
 }
 
 /**
- * roe_early_put_back() - it is not its turn yet
+ * roe_early_put_back() - keep a taken packet again, because its turn has not come
  * @set: from which it was taken; nothing was kept since
  * @early: taken; freed if all others were forgotten meanwhile
  */
@@ -229,9 +228,9 @@ void roe_early_put_back(struct roe_early_set *set, struct roe_early *early)
  * @psn: first of them
  * @npsn: how many
  *
- * What is kept there is of no use, and would be taken for a packet of a later round of the
- * slots: for a request that the peer cannot have sent, as the PSN is that of a READ
- * response, or a response to what was acknowledged otherwise.
+ * What is kept for them is of no use, and would later be taken for the packet of another PSN
+ * that has the same slot. It is a request that the peer cannot have sent, because its PSN is
+ * that of a READ response, or a response to a request that was acknowledged otherwise.
  */
 void roe_early_skip(struct roe_early_set *set, u32 psn, u32 npsn)
 {
@@ -249,7 +248,7 @@ void roe_early_skip(struct roe_early_set *set, u32 psn, u32 npsn)
 }
 
 /**
- * roe_early_purge() - forget all of them
+ * roe_early_purge() - forget all kept packets
  * @set: qp->lock held
  */
 void roe_early_purge(struct roe_early_set *set)
@@ -260,7 +259,7 @@ void roe_early_purge(struct roe_early_set *set)
 ROE_EXPORT_FOR_TEST(roe_early_purge);
 
 /**
- * roe_early_exit() - forget all of them
+ * roe_early_exit() - forget all kept packets
  * @set: of a QP that nobody uses any more
  */
 void roe_early_exit(struct roe_early_set *set)

@@ -5,7 +5,7 @@
 
 #include "transport.h"
 
-/* Packets ahead of the one whose turn it is, powers of 2: any QP's, and while there is room */
+/* Slots for packets ahead, powers of 2: at first, and at most if there is room. */
 #define ROE_EARLY_SLOTS	512
 #define ROE_EARLY_MAX	4096
 

@@ -2,19 +2,19 @@
 /*
  * QPs that wait for pages: from the miss to the worker and back. See fault.h.
  *
- * A request holds the table of pages but not the QP: a page may take as long as
- * the process wants (userfaultfd), and neither dereg nor destroy wait for that.
- * So the worker knows a QP by number and id, and its engine by the number of the
- * request, and looks both up when it is done. A request that no worker has yet goes
- * with the QP or the MR; so there are no more than two for each QP, and those with
- * the workers.
+ * A request holds a reference to the table of pages but not to the QP: a page may take as long
+ * as the process wants (userfaultfd), and neither dereg nor destroy wait for that. So the
+ * worker knows the QP by number and id, and the waiting engine by the number of the request,
+ * and looks both up when it is done. A request that no worker has begun goes with the QP or the
+ * MR; so there are no more than two of these for each QP, besides those that workers have.
  *
- * Nor does one process wait for pages of another: what needs nothing but memory has
- * workers of its own, and only a few works of each process are with workers of any kind,
- * for even the first may wait as long as its threads change its mappings. As long as
- * a page has to come from elsewhere, or is asked for ahead, the module is in use: its text
- * cannot go before that page has come, which may never come, and rmmod is to say so, not
- * to wait. The works that put the last reference end in roe_fault_exit() at the latest.
+ * Nor does one process wait for the pages of another: requests that need nothing but memory
+ * have workers of their own, and of each process only a few works are with workers of any kind,
+ * because even a request of the first kind may wait as long as threads of the process change
+ * its mappings. While a page has to come from elsewhere, or is prefetched, the module is in
+ * use: its text must stay until the page has come, which may be never, and rmmod shall fail
+ * instead of waiting. Works that drop the last module reference end in roe_fault_exit() at the
+ * latest.
  */
 #include <linux/hashtable.h>
 #include <linux/mm.h>
@@ -26,50 +26,54 @@
 #include "qp_run.h"
 #include "transport.h"
 
-static struct workqueue_struct *fault_wq;	/* what needs nothing but memory */
+static struct workqueue_struct *fault_wq;	/* requests that need nothing but memory */
 static struct workqueue_struct *slow_wq;	/* pages that are not in memory */
-static struct workqueue_struct *ahead_wq;	/* what nobody waits for */
-static struct workqueue_struct *verb_wq;	/* what a verb waits for */
+static struct workqueue_struct *ahead_wq;	/* prefetches that nobody waits for */
+static struct workqueue_struct *verb_wq;	/* prefetches that a verb waits for */
 static struct workqueue_struct *end_wq;		/* tables that nobody uses any more */
 
 /*
- * Workers of each queue: of all processes, and of one. It may ask for as much as it likes,
- * and for pages that never come.
+ * Workers of each queue: for all processes, and for one. A process may ask for as much as it
+ * likes, and for pages that never come.
  */
 #define WORKERS_MAX	512
 #define WORKERS_EACH	16
-/* Requests of an MR that goes that are taken out under one hold of the lock. */
+/* Requests for a dying MR that are taken out under one hold of the lock. */
 #define FORGET_BATCH	256
 
 /*
- * So long a page that could not be had is not asked for again. The step that needed it is
- * repeated at once, by a peer after an RNR NAK of 164 ms at most; but the peer may have given
- * up, UC and UD repeat nothing, and meanwhile the process may have put memory there.
+ * A page that could not be had is not asked for again within this time: the step that needed it
+ * is repeated and fails. It is repeated at once, by a peer after an RNR NAK of 164 ms at most;
+ * but the peer may have given up, UC and UD repeat nothing, and meanwhile the process may have
+ * put memory there.
  */
 #define FAILED_NS	NSEC_PER_SEC
 
-/* Who has works in a queue, as long as it has. Holds the module, but not for fault_wq. */
+/*
+ * A process that has works in a queue, as long as it has any. Holds the module, but not for
+ * fault_wq.
+ */
 struct roe_fault_process {
 	struct hlist_node	entry;
 	const struct mm_struct	*mm;		/* only compared */
 	struct workqueue_struct	*wq;
-	unsigned int		working;	/* works with workers */
-	struct list_head	waiting;	/* ... and others */
+	unsigned int		working;	/* works that workers have */
+	struct list_head	waiting;	/* ... and those that wait for a worker */
 };
 
 /*
- * qp->lock is taken inside it (wanted()); never the reverse. Softirqs disabled, too: what one
- * does meanwhile all processes would wait for.
+ * qp->lock is taken inside it (wanted()); never the reverse. Softirqs are disabled, too: all
+ * processes would wait for one that interrupts the holder.
  */
 static DEFINE_SPINLOCK(processes_lock);
 static DEFINE_HASHTABLE(processes, 6);
-/* Requests that wait for a worker, of many QPs perhaps. */
+/* Requests that wait for a worker; one bucket may have those of many QPs. */
 static DEFINE_HASHTABLE(by_qp, 8);
 static DEFINE_HASHTABLE(by_odp, 8);
 
 struct request {
 	struct roe_turn		turn;		/* its work: first run(), then perhaps run_slow() */
-	struct hlist_node	qp_entry, odp_entry;	/* while it waits for that */
+	struct hlist_node	qp_entry, odp_entry;	/* while it waits for a worker */
 	struct roe_odp		*odp;
 	u64			addr, len;
 	bool			write;
@@ -80,7 +84,7 @@ struct request {
 
 int roe_fault_init(void)
 {
-	/* works wait for memory, so none of them may be needed to free some */
+	/* works wait for memory, so freeing memory must not depend on them: no WQ_MEM_RECLAIM */
 	fault_wq = alloc_workqueue("roe_fault", WQ_UNBOUND, WORKERS_MAX);
 	if (!fault_wq)
 		return -ENOMEM;
@@ -115,15 +119,15 @@ void roe_fault_exit(void)
 	destroy_workqueue(ahead_wq);
 	destroy_workqueue(fault_wq);
 	destroy_workqueue(slow_wq);
-	/* behind those that put the last reference */
+	/* after those whose works drop the last reference to a table */
 	destroy_workqueue(end_wq);
 }
 
 /**
- * roe_fault_end() - have the end of a table of pages done by a worker
- * @work: does not come back to the QP or the MR
+ * roe_fault_end() - let a worker destroy a table of pages
+ * @work: does not touch the QP or the MR
  *
- * It may take as long as the process likes, but no longer than that lives. Any context.
+ * It may take as long as the process likes, but no longer than the process lives. Any context.
  */
 void roe_fault_end(struct work_struct *work)
 {
@@ -139,9 +143,9 @@ static void stop_waiting(struct roe_qp *qp, struct roe_fault *fault)
 }
 
 /*
- * No memory for a page, or for the request: later, and each time twice as long, for
- * workers that are at it all the time only keep those away who free some. Who has no
- * timer sends nothing, and asks again with what comes next.
+ * There was no memory for a page, or for the request: ask again later, after twice as long each
+ * time, because workers that try all the time only get in the way of those who free some. A QP
+ * without a timer sends nothing, and asks again with the next packet that comes.
  */
 static void starve(struct roe_qp *qp, const struct roe_ctx *ctx, struct roe_fault *fault)
 {
@@ -154,7 +158,7 @@ static void starve(struct roe_qp *qp, const struct roe_ctx *ctx, struct roe_faul
 }
 
 /**
- * roe_fault_again - the time has come to ask once more for pages
+ * roe_fault_again - the time has come to ask for pages again
  * @qp: qp->lock held
  */
 void roe_fault_again(struct roe_qp *qp)
@@ -171,8 +175,8 @@ void roe_fault_again(struct roe_qp *qp)
  * @qp: qp->lock held
  * @ctx: the time
  * @fault: one of its engines, waiting
- * @err: 0 or a negative errno, with which the access will fail when it is repeated;
- *	-EAGAIN, -ENOMEM: it will not, but ask once more, a little later
+ * @err: 0, or a negative errno: the access will fail when it is repeated; -EAGAIN, -ENOMEM: it
+ *	will not fail, but ask for the page again a little later
  */
 void roe_fault_done(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *fault, int err)
 {
@@ -253,7 +257,7 @@ static void dequeue(struct roe_turn *turn)
 	hash_del(&r->odp_entry);
 }
 
-/* @fresh: becomes the process, and is NULL then; or is, without memory. */
+/* *@fresh becomes the new process and is NULL then; it is NULL at once if there was no memory. */
 static struct roe_fault_process *create(const struct mm_struct *mm, struct workqueue_struct *wq,
 					struct roe_fault_process **fresh)
 {
@@ -272,8 +276,9 @@ static struct roe_fault_process *create(const struct mm_struct *mm, struct workq
 }
 
 /*
- * One work more of a process: a worker may have it now if its entry is empty, else it waits
- * for one. Returns false without memory, or if the module is on its way out.
+ * Add a work of a process: if its entry stays empty a worker may have it now, otherwise it
+ * waits in the list of the process. Returns false without memory, or if the module is on its
+ * way out.
  */
 static bool join(struct roe_turn *turn, const struct mm_struct *mm,
 		 struct workqueue_struct *wq, struct roe_fault_process **fresh)
@@ -301,7 +306,7 @@ static bool take_turn(struct roe_turn *turn, const struct mm_struct *mm,
 	return ok;
 }
 
-/* A worker is free: the next one of the same process. */
+/* A worker is free: the next waiting work of the same process takes its place. */
 static void next(struct roe_fault_process *p)
 {
 	struct roe_turn *turn;
@@ -327,8 +332,8 @@ static void next(struct roe_fault_process *p)
 /**
  * roe_fault_ahead - have pages brought that no QP waits for
  * @turn: its work runs in process context, and calls roe_fault_ahead_done()
- * @mm: whose pages
- * @waits: a verb does
+ * @mm: the process whose pages they are
+ * @waits: a verb waits for them
  *
  * Context: process, may sleep.
  * Return: 0, -ENOMEM, or -ENODEV: the module is on its way out.
@@ -348,8 +353,8 @@ int roe_fault_ahead(struct roe_turn *turn, const struct mm_struct *mm, bool wait
 }
 
 /**
- * roe_fault_ahead_done - such a work has done what it was to
- * @turn: its own, which nobody here knows any more then
+ * roe_fault_ahead_done - a work of roe_fault_ahead() is done
+ * @turn: of that work; fault.c does not use it afterwards
  */
 void roe_fault_ahead_done(struct roe_turn *turn)
 {
@@ -365,8 +370,8 @@ static void give_up(struct list_head *gone)
 }
 
 /**
- * roe_fault_forget_qp - nobody waits any more for what a QP has asked for
- * @qp: in RESET, or its number is given back
+ * roe_fault_forget_qp - drop the waiting requests of a QP
+ * @qp: in RESET, or its number is given back: nobody waits for their pages any more
  *
  * Context: process, may sleep.
  */
@@ -388,8 +393,8 @@ void roe_fault_forget_qp(const struct roe_qp *qp)
 }
 
 /**
- * roe_fault_forget_odp - an MR is gone: who waits for its pages goes on without
- * @odp: odp->detached is set
+ * roe_fault_forget_odp - drop the waiting requests for an MR that is gone
+ * @odp: odp->detached is set; QPs that wait for its pages go on without
  *
  * Context: process, may sleep.
  */
@@ -418,7 +423,10 @@ void roe_fault_forget_odp(const struct roe_odp *odp)
 	} while (n == FORGET_BATCH);
 }
 
-/* Who forgets requests changes what is looked at here first, then takes this lock. */
+/*
+ * Does anyone still wait for the request? Whoever forgets requests first changes what is
+ * checked here, then takes this lock.
+ */
 static bool wanted(const struct request *r)
 {
 	const struct roe_fault *fault;
@@ -438,7 +446,7 @@ static bool wanted(const struct request *r)
 	return ok;
 }
 
-/* It waits: who forgets it finds it. */
+/* The request waits for a worker: list it where those who forget requests look. */
 static void list_waiting(struct request *r)
 {
 	hash_add(by_qp, &r->qp_entry, r->qp_id);
@@ -454,7 +462,7 @@ static void run_slow(struct work_struct *work)
 	finish(r, n);
 }
 
-/* The page has to come from elsewhere. Returns false if it is not to. */
+/* The page has to come from elsewhere. Returns false if the request is not queued for that. */
 static bool queue_slow(struct request *r, struct roe_fault_process **fresh)
 {
 	bool ok;
@@ -468,7 +476,7 @@ static bool queue_slow(struct request *r, struct roe_fault_process **fresh)
 	return ok;
 }
 
-/* Whether this worker goes on with it: not if it is to wait, or is not to be done at all. */
+/* Does this worker go on with the request? Not if it has to wait, or is given up. */
 static bool begin(struct request *r)
 {
 	struct roe_fault_process *fresh = kzalloc(sizeof(*fresh), GFP_NOWAIT | __GFP_NOWARN);
@@ -492,7 +500,7 @@ static void run(struct work_struct *work)
 	struct roe_fault_process *fresh;
 	long n;
 
-	/* next() has already counted what had to wait */
+	/* a request that had to wait was counted by next() already */
 	if (!r->turn.process && !begin(r))
 		return;
 	n = fetch(r, FOLL_NOWAIT);
@@ -509,12 +517,12 @@ static void run(struct work_struct *work)
 	kfree(fresh);
 }
 
-/* Under way to a worker, or false without memory. */
+/* Queue a request for the page that is missing. Returns false without memory. */
 static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *odp)
 {
 	struct request *r;
 
-	/* KUnit is its own worker */
+	/* in KUnit there is no process: the test brings the page */
 	if (!odp->notifier.mm)
 		return true;
 	r = kmalloc(sizeof(*r), GFP_ATOMIC | __GFP_NOWARN);
@@ -538,16 +546,17 @@ static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *od
 /**
  * roe_fault_miss - an access found a page missing
  * @qp: qp->lock held
- * @fault: engine that made it
+ * @fault: engine that made the access
  * @mr: held; one that is not on demand misses nothing
  * @va: first byte that was to be accessed
- * @len: bytes from there on that will be, not 0. The caller has proven the first of them: the
- *	element of a receive WQE may be longer than @mr, as long as no more comes
+ * @len: bytes from there on that will be accessed, not 0. The caller has proven only the first
+ *	of them: the element of a receive WQE may be longer than @mr, as long as the message
+ *	is not
  * @write: they will be written to
  *
- * Nothing is allocated here: preemption is off, which with PREEMPT_RT does not allow
- * that. Once @mr is put, in the same run, roe_fault_missed() must be asked what the
- * failure means.
+ * Nothing is allocated here, because preemption is off, which forbids that with PREEMPT_RT.
+ * After @mr is put, in the same run, the caller must ask roe_fault_missed() what the failure
+ * means.
  */
 void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr, u64 va,
 		    u64 len, bool write)
@@ -574,14 +583,15 @@ void roe_fault_miss(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *m
 }
 
 /**
- * roe_fault_found - is the page there by now that could not be had?
- * @fault: an engine that remembers one
+ * roe_fault_found - an access found its pages: is the one there that could not be had?
+ * @fault: an engine that remembers such a page
  * @mr: held; any
  * @va: first byte that was accessed
  * @len: bytes
  * @write: they were written to
  *
- * Somebody else has brought it. If it goes again that is news.
+ * If so somebody else has brought the page. It is forgotten, so if it goes missing again it is
+ * asked for.
  */
 void roe_fault_found(struct roe_fault *fault, const struct roe_mr *mr, u64 va, u64 len,
 		     bool write)
@@ -595,12 +605,13 @@ void roe_fault_found(struct roe_fault *fault, const struct roe_mr *mr, u64 va, u
 
 /**
  * roe_fault_missed - why an access failed
- * @qp: qp->lock held, and no MR but what is lent to a burst; still in the RCU read-side
- *	section of the access, so that the table of its pages is there
+ * @qp: qp->lock held, and no MR but what is lent to a burst; still in the RCU read-side section
+ *	of the access, so that the table of its pages is there
  * @ctx: the time
- * @fault: engine that made it
+ * @fault: engine that made the access
  *
- * Return: true once after a miss that ends: a worker brings the page; false: for good.
+ * Return: true, once after each miss, if the failure is temporary: a worker brings the page;
+ * false: the failure is permanent.
  */
 bool roe_fault_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_fault *fault)
 {

@@ -2,14 +2,14 @@
 /*
  * A QP whose next step needs a page that is not there (on-demand paging).
  *
- * Nobody sleeps under qp->lock: the access fails, roe_fault_miss() notes the page, and
- * the engine asks roe_fault_missed() why, which has a worker bring it, and stops as if
- * something else were in its way. The requester sends nothing from there on, the
- * responder answers RNR NAK or holds back its responses. The worker looks the QP up
- * again and lets it go on. So the step is repeated from its beginning, and finds the page,
- * or another miss, or an error: a page that could not be had is remembered until it is
- * asked for again, or turns out to be there, or for a second: who needed it may not come
- * again. Where there only was no memory for it the QP asks again by its timer.
+ * Nobody sleeps under qp->lock: the access fails, roe_fault_miss() notes the page, and the
+ * engine asks roe_fault_missed() why the access failed. That function has a worker bring the
+ * page, and the engine stops as if something else were in its way: the requester sends nothing
+ * from there on, the responder answers RNR NAK or holds back its responses. The worker looks
+ * the QP up again and lets it go on. Then the step is repeated from its beginning, and finds
+ * the page, or another miss, or an error. A page that could not be had is remembered until it
+ * is asked for again, or turns out to be there, or for a second, because the access that needed
+ * it may not come again. If only memory for the page was short, the QP asks again by its timer.
  */
 #ifndef ROE_FAULT_H
 #define ROE_FAULT_H
@@ -24,20 +24,20 @@ struct roe_mr;
 struct roe_odp;
 struct roe_qp;
 
-/* A work that waits its turn among those for the same process. */
+/* A work that waits for its turn among those of the same process. */
 struct roe_turn {
 	struct work_struct		work;
 	struct list_head		entry;		/* in process->waiting, or empty */
 	struct roe_fault_process	*process;
 };
 
-/* Of one engine of a QP; qp->lock. */
+/* Of one engine of a QP: what it waits for, or could not have; qp->lock. */
 struct roe_fault {
 	bool	waiting;	/* a worker is bringing a page ... */
-	bool	starved;	/* ... or is asked once more at qp->pages_at */
-	bool	missed;		/* the last access failed only for now */
-	bool	failed;		/* this page cannot be had ... */
-	u64	failed_until;	/* ... for who asks again before this, ns: */
+	bool	starved;	/* ... or is asked again at qp->pages_at */
+	bool	missed;		/* the failure of the last access is temporary */
+	bool	failed;		/* the page below could not be had ... */
+	u64	failed_until;	/* ... and is not asked for again before this, ns */
 	bool	write;
 	u64	odp;		/* roe_odp.id */
 	u64	page;		/* address / PAGE_SIZE */
@@ -62,7 +62,7 @@ void roe_fault_end(struct work_struct *work);
 
 /**
  * roe_fault_hit - an access found its pages
- * @fault: engine that made it
+ * @fault: engine that made the access
  * @mr: held; any
  * @va: first byte that was accessed
  * @len: bytes

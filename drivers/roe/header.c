@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * BTH and extended headers: between the bytes on the wire and struct roe_pkt.
+ * BTH and extended headers, converted between the bytes on the wire and struct roe_pkt.
  *
- * Both directions walk the flags of the opcode table in the order in which the
- * headers follow each other, so they cannot disagree. Pure functions on memory:
- * no skb, no locks, no context.
+ * Both directions walk the flags of the opcode table in the order in which the headers follow
+ * each other, so they cannot disagree. Pure functions on memory: no skb, no locks, no context.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -15,8 +14,8 @@
 static void build_bth(const struct roe_pkt *pkt, u32 flags, struct roe_bth *bth)
 {
 	/*
-	 * MigReq 1 says "path state MIGRATED" and is what hardware sends, but
-	 * for a CNP, where hardware sends 0 and sets BECN (wire.md 1.6, 10).
+	 * MigReq 1 says "path state MIGRATED"; hardware sends it in all packets but CNPs, in
+	 * which it sends 0 and sets BECN (wire.md 1.6, 10).
 	 */
 	bool cnp = flags & ROE_F_CNP;
 
@@ -84,9 +83,9 @@ static u8 *build_response(const struct roe_pkt *pkt, u32 flags, u8 *p)
 /**
  * roe_header_build_extended() - write the headers behind the BTH
  * @pkt: as for roe_header_build()
- * @buf: where the BTH is
+ * @buf: where the BTH is; the other headers follow it
  *
- * Return: bytes of all headers.
+ * Return: bytes of all headers, the BTH included.
  */
 unsigned int roe_header_build_extended(const struct roe_pkt *pkt, u8 *buf)
 {
@@ -114,7 +113,7 @@ ROE_EXPORT_FOR_TEST(roe_header_build_extended);
 
 /**
  * roe_header_build() - write BTH and extended headers
- * @pkt: what to say; only the fields of @pkt->opcode's headers are read
+ * @pkt: values; only the fields of @pkt->opcode's headers are read
  * @buf: room for ROE_HDR_MAX bytes, no alignment needed
  *
  * Return: bytes written, 0 for an unknown opcode.
@@ -201,8 +200,8 @@ static const u8 *parse_response(const u8 *p, u32 flags, struct roe_pkt *pkt)
 
 /**
  * roe_header_parse_extended() - read the headers behind the BTH
- * @buf: as for roe_header_parse(), with all of them
- * @pkt: opcode in; takes what they say
+ * @buf: the BTH, with all headers behind it
+ * @pkt: opcode is set; takes what the headers say
  */
 void roe_header_parse_extended(const u8 *buf, struct roe_pkt *pkt)
 {
@@ -219,7 +218,7 @@ void roe_header_parse_extended(const u8 *buf, struct roe_pkt *pkt)
 
 ROE_EXPORT_FOR_TEST(roe_header_parse_extended);
 
-/* An unknown opcode is a BTH and payload: a responder answers it with a NAK. */
+/* A packet with an unknown opcode is a BTH and payload: a responder answers it with a NAK. */
 static unsigned int header_len(u8 opcode)
 {
 	return roe_opcode(opcode)->hdrlen ?: sizeof(struct roe_bth);
@@ -228,15 +227,15 @@ static unsigned int header_len(u8 opcode)
 /**
  * roe_header_parse() - read BTH and extended headers and prove the lengths
  * @buf: the BTH; min(@len, ROE_HDR_MAX) bytes of it, no alignment needed. Nobody may write to
- *	 it meanwhile: a copy, not the packet
+ *	it meanwhile, so it is a copy, not the packet
  * @len: bytes from the BTH to the end of the ICRC, from the UDP length
  * @pkt: written completely; fields without a header become 0
  *
- * Says nothing about what the opcode may carry: that is roe_opcode_len_ok(),
- * which needs the MTU of the QP.
+ * Does not check what payload the opcode may carry: that is roe_opcode_len_ok(), which needs
+ * the MTU of the QP.
  *
- * Return: bytes of BTH and extended headers, or -EINVAL if headers, pad and
- * ICRC do not fit into @len or the pad does not end on 4 bytes.
+ * Return: bytes of BTH and extended headers, or -EINVAL if headers, pad and ICRC do not fit
+ * into @len, or the payload with its pad is no multiple of 4 bytes.
  */
 int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt)
 {

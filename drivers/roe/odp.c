@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * On-demand paging: the table of the pages that are known, and how one is taken
- * back while packets run. See odp.h.
+ * On-demand paging: the table of the pages that are known, and how a page is taken back while
+ * packets run. See odp.h.
  */
 #include <linux/mm.h>
 #include "mr.h"
 #include "odp.h"
 
-/* Looks at the count of accesses before new ones are turned away. */
+/* Looks at the count of accesses before new accesses are turned away. */
 #define PATIENCE	2000
 
-/* Page frame and right, as a value of the table. */
+/* Page frame and write permission, as a value of the table. */
 static void *to_entry(const struct page *page, bool write)
 {
 	return xa_mk_value(page_to_pfn(page) << 1 | write);
@@ -34,7 +34,7 @@ void roe_odp_init(struct roe_odp *odp)
 {
 	static atomic64_t last_id;
 
-	/* as large as a process likes: at its cost */
+	/* a process may make the table as large as it likes: it is charged for it */
 	xa_init_flags(&odp->pages, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	refcount_set(&odp->refs, 1);
 	odp->id = atomic64_inc_return(&last_id);
@@ -43,14 +43,14 @@ void roe_odp_init(struct roe_odp *odp)
 ROE_EXPORT_FOR_TEST(roe_odp_init);
 
 /**
- * roe_odp_find - where a byte of the process is
+ * roe_odp_find - kernel address of a byte of the process
  * @odp: of an MR that is held
  * @addr: user address
  * @write: the page will be written to
  *
- * Context: between roe_mr_get() and roe_mr_put(), where the address may be used,
- * to the end of the page.
- * Return: kernel address, NULL if the page is not there, or not for that.
+ * Context: between roe_mr_get() and roe_mr_put(), where the address may be used, to the end of
+ * the page.
+ * Return: kernel address, NULL if the page is not there, or not writable but @write.
  */
 void *roe_odp_find(struct roe_odp *odp, u64 addr, bool write)
 {
@@ -67,14 +67,14 @@ void *roe_odp_find(struct roe_odp *odp, u64 addr, bool write)
 ROE_EXPORT_FOR_TEST(roe_odp_find);
 
 /**
- * roe_odp_missing - the first byte of a range that is not there
+ * roe_odp_missing - find the first byte of a range that is not there
  * @odp: of an MR that is held
  * @addr: user address
- * @len: bytes, not 0; no more than ROE_ODP_AHEAD of them are looked at
+ * @len: bytes, not 0; only the first ROE_ODP_AHEAD of them are checked
  * @write: they will be written to
  *
  * Context: as roe_odp_find().
- * Return: its address; @addr + @len or more if there is none.
+ * Return: its address; @addr + @len or more if nothing is missing.
  */
 u64 roe_odp_missing(struct roe_odp *odp, u64 addr, u64 len, bool write)
 {
@@ -89,46 +89,46 @@ ROE_EXPORT_FOR_TEST(roe_odp_missing);
 
 /**
  * roe_odp_set - make a page known
- * @odp: table; xa_lock held, under which it was made sure that @page is mapped
+ * @odp: table; xa_lock held, under which the caller has made sure that @page is mapped
  * @index: user address / PAGE_SIZE
  * @page: as mapped now
  * @write: it may be written to
  *
- * Return: 0 or -ENOMEM: room must be made without the lock, by xa_reserve_bh().
+ * Return: 0 or -ENOMEM: the caller must make room by xa_reserve_bh(), without the lock.
  */
 int roe_odp_set(struct roe_odp *odp, unsigned long index, struct page *page, bool write)
 {
 	void *old = xa_load(&odp->pages, index);
 
 	lockdep_assert_held(&odp->pages.xa_lock);
-	/* what may be written to stays so */
+	/* an entry that allows writing keeps that permission */
 	if (old == to_entry(page, true))
 		return 0;
-	/* not GFP_ATOMIC, which may go beyond the limit of a memory cgroup */
+	/* not GFP_ATOMIC, which may exceed the limit of a memory cgroup */
 	return xa_err(__xa_store(&odp->pages, index, to_entry(page, write),
 				 GFP_NOWAIT | __GFP_NOWARN));
 }
 
 ROE_EXPORT_FOR_TEST(roe_odp_set);
 
-/* The table is cleared: accesses that have read it before must end. */
+/* The table is cleared: wait for the accesses that have read it before. */
 static void wait_for_accesses(struct roe_odp *odp)
 {
 	const atomic_t *users = &odp->users;
 	unsigned int i;
 
-	/* the table before the count: pairs with roe_odp_enter() */
+	/* clear the table before reading the count: pairs with roe_odp_enter() */
 	smp_mb();
 	for (i = 0; i < PATIENCE && atomic_read(users); i++)
 		cpu_relax();
 	if (atomic_read(users)) {
-		/* they come one after the other from several CPUs */
+		/* accesses follow one another on several CPUs: turn away new ones */
 		WRITE_ONCE(odp->closed, true);
 		while (atomic_read(users))
 			cpu_relax();
 		WRITE_ONCE(odp->closed, false);
 	}
-	/* the accesses before what follows: pairs with roe_odp_leave() */
+	/* the accesses end before what follows: pairs with roe_odp_leave() */
 	smp_mb();
 }
 
@@ -137,11 +137,11 @@ static void wait_for_accesses(struct roe_odp *odp)
  * @odp: table; xa_lock held
  * @first: user address / PAGE_SIZE
  * @last: the same, inclusive
- * @written: takes those that may have been written to, with a reference each; room for
+ * @written: takes the pages that may have been written to, with a reference each; room for
  *	ROE_ODP_BATCH
- * @nwritten: how many these are
+ * @nwritten: set to their number
  *
- * No access to them is left.
+ * When it returns, no access to the pages is left.
  *
  * Return: pages taken; if ROE_ODP_BATCH there may be more.
  */

@@ -2,17 +2,17 @@
 /*
  * On-demand paging: memory of a process that is not pinned.
  *
- * The pages of a region that are known are in a table, by user address. They come
- * when an access misses them (roe_odp_fault(), may sleep) and go when the process
- * or the kernel changes the mapping: the mmu notifier takes them back and waits
- * for the accesses at work before the page may change hands. No page is referenced
- * meanwhile: what is in the table is mapped in the process.
+ * The known pages of a region are in a table, by user address. A page enters the table when an
+ * access misses it (roe_odp_fault(), may sleep) and leaves it when the process or the kernel
+ * changes the mapping: the mmu notifier takes the page back and waits for running accesses
+ * before the page may change hands. The table holds no page references: what is in it is mapped
+ * in the process.
  *
  * The order that makes it safe: an access counts itself in (roe_odp_enter(), from
- * roe_mr_get()), then reads the table; who takes a page back clears the table, then
- * waits for the count. At least one of them sees the other.
+ * roe_mr_get()), then reads the table; whoever takes a page back clears the table, then waits
+ * for the count. At least one of them sees the other.
  *
- * odp.c is the table, odp_user.c its ways to the process.
+ * odp.c is the table, odp_user.c its connection to the process.
  */
 #ifndef ROE_ODP_H
 #define ROE_ODP_H
@@ -27,20 +27,20 @@
 struct page;
 struct roe_mr;
 
-/* Most bytes that one miss of a QP brings in ahead: the rest of its message up to this. */
+/* Most bytes that one miss of a QP brings ahead: the rest of its message, up to this. */
 #define ROE_ODP_AHEAD	(1024 * PAGE_SIZE)
-/* Pages brought or taken back under one hold of the lock. */
+/* Pages added or taken back under one hold of the lock. */
 #define ROE_ODP_BATCH	32
 
 struct roe_odp {
 	struct mmu_interval_notifier	notifier;	/* all zero in KUnit */
 	struct xarray	pages;		/* address / PAGE_SIZE -> page, rights; xa_lock_bh */
 	refcount_t	refs;		/* the MR, each worker */
-	atomic_t	users;		/* accesses at work, by the MR and its windows */
+	atomic_t	users;		/* running accesses, by the MR and its windows */
 	bool		closed;		/* no new access: roe_odp_take() waits too long; xa_lock */
 	bool		detached;	/* set once, when its MR goes; both READ_ONCE elsewhere */
 	u64		id;		/* never used again */
-	struct work_struct	end;	/* when the last reference is gone */
+	struct work_struct	end;	/* queued when the last reference is gone */
 	atomic64_t	faults, invalidations, prefetched;	/* pages */
 };
 
@@ -54,7 +54,7 @@ static inline void roe_odp_enter(struct roe_odp *odp)
 
 static inline void roe_odp_leave(struct roe_odp *odp)
 {
-	/* what was read and written comes before: pairs with wait_for_accesses() */
+	/* reads and writes of the access come before: pairs with wait_for_accesses() */
 	smp_mb__before_atomic();
 	atomic_dec(&odp->users);
 }

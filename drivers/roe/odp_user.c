@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * On-demand paging: from the process to the table and back (odp.h), and the verbs.
+ * On-demand paging: between the process and the table (odp.h), and the verbs.
  *
- * Pages are found by get_user_pages_remote(), which refuses what the kernel must
- * not touch (secret memory has no kernel mapping at all), and not kept: the mmu
- * notifier tells when the mapping changes, and whether it did while we looked.
+ * get_user_pages_remote() finds the pages; it refuses what the kernel must not touch (secret
+ * memory has no kernel mapping at all). The pages are not kept: the mmu notifier tells when the
+ * mapping changes, and whether it did while pages were looked up.
  */
 #include <linux/completion.h>
 #include <linux/memcontrol.h>
@@ -19,18 +19,18 @@
 #include "mr.h"
 #include "odp.h"
 
-/* Times to look again when the mapping changed meanwhile. */
+/* Most lookups of the same pages while the mapping keeps changing. */
 #define TRIES	32
 
-/* A verb that waits for a prefetch does as long as one page comes within this. */
+/* A verb waits for a prefetch as long as at least one page comes within this time. */
 #define FLUSH_PATIENCE	(10 * HZ)
 
 /* --- pages leave --- */
 
 /*
- * Some pages out of the table. What was written the page table entries do not know of, so it is
- * told here, before the lock is dropped: whoever cleans a page or takes it from its file unmaps
- * or protects it first, and waits for this lock in odp_invalidate().
+ * Take some pages out of the table. The page table entries do not know of writes by RDMA, so
+ * the pages are marked dirty here, before the lock is dropped: whoever cleans a page or takes
+ * it from its file unmaps or protects it first, and waits for this lock in odp_invalidate().
  */
 static unsigned int take_some(struct roe_odp *odp, unsigned long first, unsigned long last)
 {
@@ -47,8 +47,9 @@ static unsigned int take_some(struct roe_odp *odp, unsigned long first, unsigned
 }
 
 /*
- * The mapping changes. Locks of others are held, so nothing here waits or allocates; of a
- * process that ends it may be a hundred million pages.
+ * The mapping changes. The callers hold locks of their own, so nothing here allocates, or waits
+ * for more than running accesses. When a process ends the range may have a hundred million
+ * pages.
  */
 static bool odp_invalidate(struct mmu_interval_notifier *notifier,
 			   const struct mmu_notifier_range *range, unsigned long seq)
@@ -75,9 +76,10 @@ static const struct mmu_interval_notifier_ops notifier_ops = {
 };
 
 /*
- * Nobody else has it; what is mapped is still told to odp_invalidate(). A worker does it: as
- * long as threads of the process change its mappings one over the other the notifier does not
- * go, and who cleans up, a device that goes or a namespace, is not to wait for them.
+ * Free a table. Nobody else has a reference, but odp_invalidate() is still told of changes to
+ * what is mapped. This runs in a worker: the notifier is not removed as long as threads of the
+ * process keep changing its mappings, and whoever cleans up, such as a device or a namespace
+ * that goes, must not wait for them.
  */
 static void destroy(struct work_struct *work)
 {
@@ -96,8 +98,8 @@ static void destroy(struct work_struct *work)
 }
 
 /**
- * roe_odp_put - give a reference back
- * @odp: freed with the last one, by a worker
+ * roe_odp_put - drop a reference
+ * @odp: freed with the last reference, by a worker
  */
 void roe_odp_put(struct roe_odp *odp)
 {
@@ -110,9 +112,10 @@ void roe_odp_put(struct roe_odp *odp)
 /* --- pages come --- */
 
 /*
- * Pages from @first on, of at most @n that are mapped now. To GUP an address with a tag
- * (arm64, LAM) is that of the same page as without, but the notifier only speaks of
- * addresses without: odp_invalidate() would not find the page. Mappings have none, either.
+ * Get at most @n pages from @first on, as mapped now. For GUP, an address with a tag (arm64,
+ * LAM) names the same page as without, but the notifier only reports addresses without:
+ * odp_invalidate() would not find the page. No mapping has a tagged address either, so
+ * vma_lookup() refuses it.
  */
 static long get_pages(struct mm_struct *mm, unsigned long first, unsigned long n,
 		      unsigned int gup_flags, struct page **pages)
@@ -130,9 +133,9 @@ static long get_pages(struct mm_struct *mm, unsigned long first, unsigned long n
 }
 
 /*
- * The same as far as it takes no time. A file system waits for whatever it likes,
- * FOLL_NOWAIT or not: for a disk, a server, another process, or until it is thawed. So
- * of a file only pages that are in the page tables already.
+ * The same, as far as it takes no time. A file system may wait in spite of FOLL_NOWAIT: for a
+ * disk, a server, another process, or until it is thawed. So of a file, only pages that are in
+ * the page tables already.
  */
 static long get_pages_now(struct mm_struct *mm, unsigned long first, unsigned long n,
 			  unsigned int gup_flags, struct page **pages)
@@ -142,13 +145,13 @@ static long get_pages_now(struct mm_struct *mm, unsigned long first, unsigned lo
 	long got = -EBUSY;
 	int locked = 1;
 
-	/* whoever has the lock may wait for the process */
+	/* whoever has the lock may be waiting for the process */
 	if (!mmap_read_trylock(mm))
 		return -EBUSY;
 	vma = find_vma(mm, addr);
 	if (vma && vma->vm_start <= addr) {
 		n = min(n, (vma->vm_end - addr) >> PAGE_SHIFT);
-		/* of huge pages 6.1 does not ask whether it may fault */
+		/* 6.1 does not check FOLL_NOFAULT for huge pages */
 		if (vma->vm_file)
 			gup_flags |= FOLL_NOFAULT;
 		got = roe_compat_get_user_pages_remote(mm, addr, n, gup_flags, pages, &locked);
@@ -158,7 +161,7 @@ static long get_pages_now(struct mm_struct *mm, unsigned long first, unsigned lo
 	return got > 0 ? got : -EBUSY;
 }
 
-/* Returns how many are known now, -EAGAIN if the mapping changed. */
+/* Add pages to the table. Returns how many are known now, -EAGAIN if the mapping changed. */
 static long publish(struct roe_odp *odp, unsigned long first, struct page **pages, long n,
 		    bool write, unsigned long seq)
 {
@@ -174,7 +177,10 @@ static long publish(struct roe_odp *odp, unsigned long first, struct page **page
 	return i ?: err;
 }
 
-/* Pages that leave the process are only told of as far as the notifier goes: none but those. */
+/*
+ * How many of the @n pages are in the range of the notifier: it reports changes of no others,
+ * so these must not be in the table.
+ */
 static unsigned long watched(const struct roe_odp *odp, unsigned long first, unsigned long n)
 {
 	const struct interval_tree_node *range = &odp->notifier.interval_tree;
@@ -216,13 +222,13 @@ static long fault_batch(struct roe_odp *odp, unsigned long first, unsigned long 
  * @odp: a reference is held
  * @addr: user address
  * @len: bytes, not 0; [@addr, @addr + @len) does not wrap
- * @gup_flags: FOLL_WRITE: to be written to; FOLL_NOFAULT: only what is mapped;
- *	FOLL_NOWAIT: only what can be had without waiting for anything but memory, and
- *	nothing of a file that is not mapped
+ * @gup_flags: FOLL_WRITE: to be written to; FOLL_NOFAULT: only what is mapped; FOLL_NOWAIT:
+ *	only what can be had without waiting for anything but memory, and nothing of a file
+ *	that is not mapped
  *
  * Context: process or worker, may sleep, no lock of the process's memory held.
- * Return: pages known from @addr on, perhaps fewer than asked for, or if not even
- * the first a negative errno: -EAGAIN, -ENOMEM: ask again; -EBUSY: without FOLL_NOWAIT.
+ * Return: pages known from @addr on, perhaps fewer than asked for. If not even the first page
+ * is known, a negative errno: -EAGAIN, -ENOMEM: try again; -EBUSY: try without FOLL_NOWAIT.
  */
 long roe_odp_fault(struct roe_odp *odp, u64 addr, u64 len, unsigned int gup_flags)
 {
@@ -234,7 +240,7 @@ long roe_odp_fault(struct roe_odp *odp, u64 addr, u64 len, unsigned int gup_flag
 
 	if (!mmget_not_zero(mm))
 		return -EFAULT;
-	/* a worker has no memory cgroup to charge */
+	/* charge the process: a worker has no memory cgroup */
 	memcg = get_mem_cgroup_from_mm(mm);
 	own = set_active_memcg(memcg);
 	while (at <= last && !fatal_signal_pending(current)) {
@@ -253,9 +259,9 @@ long roe_odp_fault(struct roe_odp *odp, u64 addr, u64 len, unsigned int gup_flag
 /* --- verbs --- */
 
 /**
- * roe_odp_attach - an MR of memory that is not pinned
+ * roe_odp_attach - make the table of an MR that is not pinned
  * @mr: type ROE_MR_ODP, not published; length not 0
- * @start: address in the process; 0 with a length of 2^64 - 1 is all of it
+ * @start: address in the process; 0 with a length of 2^64 - 1 is all of its memory
  *
  * Return: 0 or a negative errno.
  */
@@ -286,10 +292,10 @@ int roe_odp_attach(struct roe_mr *mr, u64 start)
 }
 
 /**
- * roe_odp_mm - whose memory it is
+ * roe_odp_mm - the process whose memory it is
  * @odp: of an MR
  *
- * Return: to be compared, perhaps that of a process which has ended.
+ * Return: only to be compared; the process may have ended.
  */
 struct mm_struct *roe_odp_mm(const struct roe_odp *odp)
 {
@@ -300,7 +306,7 @@ struct mm_struct *roe_odp_mm(const struct roe_odp *odp)
  * roe_odp_detach - an MR lets go of its memory
  * @mr: no access is left
  *
- * Context: process, may sleep, but not for a worker that waits for a page.
+ * Context: process, may sleep; does not wait for a worker that waits for a page.
  */
 void roe_odp_detach(struct roe_mr *mr)
 {
@@ -310,11 +316,11 @@ void roe_odp_detach(struct roe_mr *mr)
 }
 
 /**
- * roe_odp_caps - what the device says of on-demand paging
+ * roe_odp_caps - report the on-demand paging capabilities of the device
  * @attr: completed
  *
- * A datagram that arrives for a page that is not there is lost, as with other devices
- * that do not offer it.
+ * A datagram that arrives for a missing page is lost, as on other devices that do not offer UD
+ * receive.
  */
 void roe_odp_caps(struct ib_device_attr *attr)
 {
@@ -330,19 +336,19 @@ void roe_odp_caps(struct ib_device_attr *attr)
 	caps->per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
 }
 
-/* One range that the user wants to have. */
+/* One range that the user wants prefetched. */
 struct prefetch {
 	struct roe_turn		turn;
-	refcount_t		refs;		/* the worker, who waits for it */
+	refcount_t		refs;		/* the worker, and the verb if it waits */
 	struct completion	done;
 	int			err;
-	unsigned long		pages;		/* that have come: it gets on */
+	unsigned long		pages;		/* that have come: shows progress to wait_for() */
 	struct roe_odp		*odp;
 	u64			addr, len;
 	unsigned int		gup_flags;
 };
 
-/* Memory of an SGE, with a reference. */
+/* Find the memory of an SGE; takes a reference to its table. */
 static int find(struct ib_pd *pd, const struct ib_sge *sge, struct prefetch *p)
 {
 	bool write = p->gup_flags & FOLL_WRITE;
@@ -365,13 +371,13 @@ static int find(struct ib_pd *pd, const struct ib_sge *sge, struct prefetch *p)
 	return err;
 }
 
-/* Bytes from @addr on to where something may be there, or all of them if nothing is. */
+/* Bytes from @addr to the next mapping: 0 inside of one, U64_MAX if none follows. */
 static u64 hole(struct mm_struct *mm, u64 addr)
 {
 	struct vm_area_struct *vma;
 	u64 bytes = U64_MAX;
 
-	/* a process that ends, or is killed, has nothing any more */
+	/* a process that ends or is killed has no mappings any more */
 	if (!mmget_not_zero(mm))
 		return U64_MAX;
 	mmap_read_lock(mm);
@@ -392,17 +398,17 @@ static int fetch(struct prefetch *p)
 	while (len) {
 		u64 bytes;
 
-		/* its MR is gone, perhaps with the process */
+		/* the MR is gone, perhaps with its process */
 		if (READ_ONCE(p->odp->detached))
 			return -EFAULT;
-		/* in small parts: who waits for it sees that it gets on, however slow the disk */
+		/* in small parts: wait_for() sees progress, however slow the disk */
 		n = roe_odp_fault(p->odp, addr, min_t(u64, len, ROE_ODP_BATCH * PAGE_SIZE),
 				  p->gup_flags);
 		if (n == -EINTR || (n < 0 && !skip))
 			return n;
 		atomic64_add(max(n, 0L), &p->odp->prefetched);
 		WRITE_ONCE(p->pages, p->pages + max(n, 0L));
-		/* what is not mapped stays so */
+		/* FOLL_NOFAULT: pages that are not mapped are skipped */
 		bytes = max(n, 1L) * PAGE_SIZE - offset_in_page(addr);
 		if (n < 0)
 			bytes = max(bytes, hole(p->odp->notifier.mm, addr));
@@ -433,8 +439,8 @@ static void odp_prefetch_work(struct work_struct *work)
 }
 
 /*
- * As long as pages come. A verb that waits for pages that never come would keep the
- * device from being removed, for that waits for verbs.
+ * Wait as long as pages come. A verb that waited for pages that never come would keep the
+ * device from being removed, because removal waits for verbs.
  */
 static int wait_for(struct prefetch *p)
 {
@@ -483,14 +489,14 @@ static int fetch_one(struct ib_pd *pd, const struct ib_sge *sge, unsigned int gu
 /**
  * roe_odp_advise - the advise_mr verb: pages wanted soon
  * @pd: of the keys
- * @advice: IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH and its kin
- * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: return when they are there
+ * @advice: IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH and its variants
+ * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: return when the pages are there
  * @sge: ranges
  * @num_sge: how many
  * @attrs: not used
  *
- * Return: 0; -EFAULT for a key, right or range that is wrong, or that no page is
- * mapped to; -ETIMEDOUT for pages that do not come; -EOPNOTSUPP for another advice.
+ * Return: 0; -EFAULT if a key, right or range is wrong, or if no page is mapped there;
+ * -ETIMEDOUT if pages do not come; -EOPNOTSUPP for another advice.
  */
 int roe_odp_advise(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		   struct ib_sge *sge, u32 num_sge, struct uverbs_attr_bundle *attrs)

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Requests whose answer is more than an ACK, as the responder of RC executes them: READ,
- * CMP_SWP and FETCH_ADD, ATOMIC WRITE, FLUSH (IBTA 9.7.4; wire.md 4.3, 7). What the
- * peer gets for them is in answer.c, their duplicates as well.
+ * Requests that are answered with more than an ACK, as the responder of RC executes them: READ,
+ * CMP_SWP and FETCH_ADD, ATOMIC WRITE, FLUSH (IBTA 9.7.4; wire.md 4.3, 7). Their responses, and
+ * their duplicates, are in answer.c.
  *
- * They are messages of one packet without a receive WQE, so all that can be said against
- * one is the syndrome of a NAK.
+ * Each is a message of one packet without a receive WQE, so the syndrome of a NAK says all
+ * about an error.
  *
- * Of struct roe_resp this file writes the result of an ATOMIC, in its slot, and by fault.c
- * what memory is missing.
+ * In struct roe_resp this file writes the result of an ATOMIC, in its slot, and by way of
+ * fault.c which memory is missing.
  *
- * All here: qp->lock held, in an RCU read-side section, as transport.h has it.
+ * All functions: qp->lock held, in an RCU read-side section (see transport.h).
  */
 #include "answer.h"
 
-/* As if the packet had been lost: again, when what is owed has left. */
+/* Treat the packet as lost: the peer sends it again, when owed responses have left. */
 #define LATER	ROE_NAK_PSN_SEQ
 
-/* Rights that a placement type needs, of the QP and of the MR. */
+/* Rights that a placement type needs, in the QP and in the MR. */
 static u32 flush_access(u32 feth)
 {
 	return (feth & ROE_FETH_PLT_GLOBAL ? IB_ACCESS_FLUSH_GLOBAL : 0) |
@@ -28,22 +28,22 @@ static bool flush_allowed(const struct roe_qp *qp, u32 feth)
 {
 	u32 need = flush_access(feth);
 
-	/* a placement type must be named, and be one that we know */
+	/* a placement type must be named, and only types known here */
 	return need && !(feth & ROE_FETH_PLT_MASK &
 			 ~(ROE_FETH_PLT_GLOBAL | ROE_FETH_PLT_PERSISTENT)) &&
 	       (qp->access & need) == need;
 }
 
 /**
- * roe_query_allowed() - does the QP let its peer ask for that?
+ * roe_query_allowed() - do the access flags of the QP allow this request?
  * @qp: RC
  * @p: request; neither SEND nor WRITE
  * @flags: of its opcode
  *
- * The access flags of the QP, before anything else of the request is looked at
- * (wire.md 4.3); those of the MR come with its key.
+ * The QP's flags are checked before anything else of the request (wire.md 4.3); the rights of
+ * the MR are checked with its key.
  *
- * Return: false also for what is no query.
+ * Return: false also if the opcode is none of these requests.
  */
 bool roe_query_allowed(const struct roe_qp *qp, const struct roe_pkt *p, u32 flags)
 {
@@ -60,7 +60,7 @@ bool roe_query_allowed(const struct roe_qp *qp, const struct roe_pkt *p, u32 fla
 	return flags & ROE_F_ATOMIC && qp->access & IB_ACCESS_REMOTE_ATOMIC;
 }
 
-/* Memory is read when the responses leave, and looked up again then. */
+/* Does the key allow the READ? Its memory is looked up again when the responses leave. */
 static bool may_read(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	struct roe_mr *mr;
@@ -84,7 +84,7 @@ static u8 do_read(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *
 	return roe_answer_begin(qp, p, ROE_RSRC_READ) ? 0 : ROE_NAK_INV_REQ;
 }
 
-/* The first @len bytes of payload, wherever they lie; false: there are fewer. */
+/* Copy the first @len bytes of payload, wherever they lie; false: there are fewer. */
 static bool gather(const struct roe_rx_pkt *rx, u8 *dst, u32 len)
 {
 	unsigned int i;
@@ -99,7 +99,7 @@ static bool gather(const struct roe_rx_pkt *rx, u8 *dst, u32 len)
 	return !len;
 }
 
-/* Atomic against every other access of this CPU architecture's kind, so also ours. */
+/* Atomic against all atomic operations of the CPUs, so also against our own. */
 static u64 execute_atomic(u64 *word, const struct roe_pkt *p)
 {
 	if ((p->opcode & ROE_OP_MASK) == ROE_OP_CMP_SWAP)
@@ -107,13 +107,13 @@ static u64 execute_atomic(u64 *word, const struct roe_pkt *p)
 	return atomic64_fetch_add(p->swap_add, (atomic64_t *)word);
 }
 
-/* An MR whose iova is not aligned like its memory has no words for atomics. */
+/* An MR whose iova is not aligned as its memory is has no words for atomics. */
 static bool may_hold_word(const struct roe_mr *mr, u64 va)
 {
 	return mr->odp && IS_ALIGNED(va - mr->iova + mr->base, sizeof(u64));
 }
 
-/* A word to be changed; NULL: there is none, or after a miss. */
+/* The word at @va, to be changed; NULL: there is none, or a page is missing. */
 static u64 *find_word(struct roe_qp *qp, struct roe_mr *mr, u64 va)
 {
 	u64 *word = NULL;
@@ -123,13 +123,13 @@ static u64 *find_word(struct roe_qp *qp, struct roe_mr *mr, u64 va)
 	if (word) {
 		roe_fault_hit(&qp->resp.fault, mr, va, sizeof(u64), true);
 	} else if (may_hold_word(mr, va)) {
-		/* a page may also go between the two */
+		/* the page may also have gone after roe_mr_present() */
 		roe_fault_miss(qp, &qp->resp.fault, mr, va, sizeof(u64), true);
 	}
 	return word;
 }
 
-/* Nothing can be done on a word that is not there, or not aligned. */
+/* The NAK for a word that is not there, or not aligned. */
 static u8 no_word(struct roe_mr *mr)
 {
 	if (mr->odp)
@@ -137,7 +137,7 @@ static u8 no_word(struct roe_mr *mr)
 	return ROE_NAK_REM_OP;
 }
 
-/* The request on a held range, if there is a slot to keep its result. */
+/* Execute an ATOMIC on a held range, if there is a slot to keep its result. */
 static u8 atomic_on(struct roe_qp *qp, struct roe_mr *mr, const struct roe_pkt *p)
 {
 	struct roe_rsrc *rs;
@@ -180,7 +180,7 @@ static u8 atomic_write_on(struct roe_qp *qp, struct roe_mr *mr, const struct roe
 		return ROE_NAK_REM_OP;
 	if (!roe_answer_begin(qp, &rx->p, ROE_RSRC_EMPTY))
 		return ROE_NAK_INV_REQ;
-	/* what the message wrote before it; read by the application */
+	/* behind what was written before the word; an application reads the word first */
 	smp_store_release(word, value);
 	return 0;
 }
@@ -201,7 +201,7 @@ static u8 do_atomic_write(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 	return syndrome;
 }
 
-/* All of an MR: wherever it may begin, the key is what counts. */
+/* The VA where an MR begins, for a FLUSH of all of it: only the key counts. */
 static u64 first_va(struct roe_qp *qp, u32 rkey)
 {
 	const struct roe_mr *mr = roe_mr_find(qp->keys, rkey);
@@ -210,7 +210,7 @@ static u64 first_va(struct roe_qp *qp, u32 rkey)
 }
 
 /*
- * Our stores are in caches that all CPUs and devices see: global visibility is
+ * Stores of this host are in caches that all CPUs and devices see: global visibility only needs
  * their order. Persistence is not offered, so no MR has the right for it.
  */
 static u8 do_flush(struct roe_qp *qp, const struct roe_pkt *p)
@@ -233,17 +233,17 @@ static u8 do_flush(struct roe_qp *qp, const struct roe_pkt *p)
 }
 
 /**
- * roe_query_execute() - do what such a request asks for, and owe the answer
+ * roe_query_execute() - execute a request and owe its answer
  * @qp: RC; roe_query_allowed()
  * @ctx: what this run knows of memory
- * @rx: the request, whose turn it is; its length is that of its opcode
+ * @rx: the request, with the ePSN; its length fits its opcode
  * @flags: of its opcode
  *
- * Lengths, then the R_Key with its range and rights, then memory (wire.md 4.3). After a
- * miss on memory that is not pinned (roe_fault_missed()) what is returned means nothing yet.
+ * Checks lengths, then the R_Key with its range and rights, then touches memory (wire.md 4.3).
+ * After a miss on memory that is not pinned (roe_fault_missed()) the result has no meaning yet.
  *
- * Return: 0, the syndrome of the NAK that refuses it, or that of a sequence error if it is
- * to come once more.
+ * Return: 0; the syndrome of the NAK that refuses the request; or that of a sequence error if
+ * the peer is to send the request once more.
  */
 u8 roe_query_execute(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx,
 		     u32 flags)

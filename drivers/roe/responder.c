@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Responder of RC and UC: the peer's requests to memory (IBTA 9.7.4, 9.8.2, 9.9.3;
- * wire.md 4.2 to 4.4).
+ * Responder of RC and UC: the peer's requests to memory (IBTA 9.7.4, 9.8.2, 9.9.3; wire.md 4.2
+ * to 4.4).
  *
- * A request passes in the order of wire.md 4.3: PSN, opcode sequence, access
- * flags, receive WQE, lengths, R_Key; only then is memory touched. SENDs and WRITEs are
- * executed here, what is answered with more than an ACK in query.c. What is owed to the
- * peer for it, and for what was done before, is told to answer.c.
+ * A request is checked in the order of wire.md 4.3: PSN, opcode sequence, access flags, receive
+ * WQE, lengths, R_Key; only then is memory touched. SENDs and WRITEs are executed here,
+ * requests that are answered with more than an ACK in query.c. answer.c is told what the peer
+ * is owed, for new requests and for duplicates.
  *
- * UC passes the same checks but answers nothing: a message that cannot be taken
- * as a whole is dropped, and the next First or Only starts afresh.
+ * UC requests pass the same checks but are not answered: a message that cannot be taken as a
+ * whole is dropped, and the next First or Only starts afresh.
  *
- * Of struct roe_resp this file writes what is under "requests" there, and the receive WQE
- * (that of datagrams: ud.c). Nothing here is called by query.c or answer.c.
+ * In struct roe_resp this file writes the fields under "requests", and the receive WQE (that of
+ * datagrams: ud.c). query.c and answer.c call nothing in here.
  *
- * All here: qp->lock held, in an RCU read-side section, as transport.h has it.
+ * All functions: qp->lock held, in an RCU read-side section (see transport.h).
  */
 #include "answer.h"
 #include "early.h"
@@ -35,7 +35,7 @@ static void owe_nak(struct roe_resp *resp, u8 syndrome)
 	roe_answer_owe(resp, resp->psn, syndrome);
 }
 
-/* A gap begins at ePSN. Who sends into it hears after so many packets if it goes on. */
+/* A gap begins at ePSN. If it goes on, the peer is told again when @pkts packets were taken. */
 static void owe_gap_nak(struct roe_resp *resp, u32 pkts)
 {
 	resp->gap_psn = resp->psn;
@@ -45,8 +45,8 @@ static void owe_gap_nak(struct roe_resp *resp, u32 pkts)
 }
 
 /*
- * A fatal NAK. The error is reported by the receive WQE in use, or by an event if there
- * is none (R14).
+ * A fatal NAK. The error is reported by the receive WQE in use, or by an event if there is none
+ * or the WQE is only flushed (R14).
  */
 static void refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 {
@@ -85,7 +85,7 @@ static bool allowed(const struct roe_qp *qp, const struct roe_pkt *p, u32 flags)
 	return flags & ROE_F_SEND || roe_query_allowed(qp, p, flags);
 }
 
-/* Takes a receive WQE if this packet needs one and has none; false: receiver not ready. */
+/* Take a receive WQE if this packet needs one and none is in use; false: receiver not ready. */
 static bool take_rwqe(struct roe_qp *qp, u32 flags)
 {
 	if (!(flags & ROE_F_RWQE) || qp->resp.rwqe_valid)
@@ -120,8 +120,8 @@ static struct verdict do_send(struct roe_qp *qp, struct roe_ctx *ctx,
 }
 
 /*
- * The first packet proves the whole range, each later one that it still is; what
- * was proven in this run still is where the MR lasts.
+ * The first packet proves the whole range, each later packet proves that it is still valid.
+ * Where the MR lasts, a proof made in this run is enough.
  */
 static struct roe_mr *write_target(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -145,9 +145,9 @@ static struct verdict refuse_write(u32 flags)
 }
 
 /*
- * Where memory may not be written that is the status of the receive WQE, if this packet takes one
- * (WRITE with immediate): LOC_ACCESS_ERR is there for nothing else. What is wrong with the request
- * is told by an event, and the receive WQE flushed.
+ * If memory may not be written, the receive WQE that this packet takes, if any (WRITE with
+ * immediate), gets LOC_ACCESS_ERR; that status is used for nothing else. An error in the
+ * request itself is reported by an event, and the receive WQE is flushed.
  */
 static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 			       const struct roe_rx_pkt *rx, u32 flags)
@@ -159,7 +159,7 @@ static struct verdict do_write(struct roe_qp *qp, struct roe_ctx *ctx,
 	u64 end;
 
 	if (flags & ROE_F_START) {
-		/* who sees bytes of this WRITE sees all of those before it (wire.md 9) */
+		/* who sees bytes of this WRITE sees all earlier WRITEs (wire.md 9) */
 		smp_wmb();
 		resp->va = rx->p.va;
 		resp->rkey = rx->p.rkey;
@@ -266,7 +266,10 @@ static void count(struct roe_qp *qp, u32 flags)
 		roe_qp_count(qp, ROE_STAT_RX_WRITE);
 }
 
-/* The packet was executed: ePSN, MSN, message state, completion, ACK. As roe_responder_stream(). */
+/*
+ * The packet was executed: ePSN, MSN, message state, completion, ACK. Keep in step with
+ * roe_responder_stream().
+ */
 static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p, u32 flags)
 {
 	struct roe_resp *resp = &qp->resp;
@@ -281,14 +284,14 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 		resp->done_psn = p->psn;
 		resp->done_known = true;
 	} else if (roe_psn_diff(resp->psn, resp->done_psn) <= 0) {
-		/* so long ago that the peer would take it for news, or for a later one */
+		/* 2^23 PSNs or more ago: an ACK of it would seem to be one of a later request */
 		resp->done_known = false;
 	}
 	if (!(flags & (ROE_F_SEND | ROE_F_WRITE)) || (flags & ROE_F_END))
 		resp->msn = roe_psn_add(resp->msn, 1);
 	if (flags & ROE_F_COMP)
 		complete_rwqe(qp, ctx, p, flags);
-	/* also in place of a NAK that did not leave before its gap closed */
+	/* an ACK also replaces an owed NAK that did not leave before its gap closed */
 	if ((p->ackreq || resp->ack_due) && (flags & (ROE_F_SEND | ROE_F_WRITE)))
 		roe_answer_owe(resp, p->psn, ROE_AETH_ACK | ROE_AETH_NO_CREDITS);
 	if (p->ackreq && (flags & (ROE_F_SEND | ROE_F_WRITE)) && (flags & ROE_F_START) &&
@@ -297,9 +300,9 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 }
 
 /*
- * An RNR NAK: what follows comes again in any case, also what was kept. Done at once with the
- * packet before it, it would be acknowledged before rdma_rxe has sent it again (see
- * roe_answer_put_off()).
+ * Owe an RNR NAK and drop the kept requests: the peer sends everything behind the refused
+ * packet again in any case. A kept request executed right after that packet would be
+ * acknowledged before rdma_rxe has sent it again (see roe_answer_put_off()).
  */
 static void owe_rnr(struct roe_qp *qp, u8 syndrome)
 {
@@ -308,7 +311,7 @@ static void owe_rnr(struct roe_qp *qp, u8 syndrome)
 	owe_nak(&qp->resp, syndrome);
 }
 
-/* Memory that is not pinned is not there: later. */
+/* A page of on-demand memory is missing: the peer is to send the request again, later. */
 static void owe_page_nak(struct roe_qp *qp, bool busy)
 {
 	owe_rnr(qp, roe_resp_page_nak(&qp->resp, busy));
@@ -324,33 +327,33 @@ static void owe_rnr_nak(struct roe_qp *qp)
 static u64 rnr_patience(const struct roe_qp *qp)
 {
 	/*
-	 * The sequence NAK that ends it counts against retry_cnt, which as a rule both ends
-	 * have from the same CM, and which comes with RTS: with 0 it is the end of a
-	 * connection that an RNR NAK leaves alone.
+	 * The NAK 0x60 that ends the wait counts against the peer's retry_cnt. As a rule both
+	 * ends have the same retry_cnt from the CM, and get it with RTS. If it is 0, the NAK
+	 * 0x60 ends a connection that an RNR NAK would leave alone.
 	 */
 	if (qp->state != IB_QPS_RTS || !qp->attr.retry_cnt ||
 	    roe_timer_rnr_ns(qp->attr.min_rnr_timer) < ROE_RNR_LONG_NS)
 		return 0;
 	if (!qp->timeout_ns)
 		return ROE_RNR_PATIENCE_NS;
-	/* the peer's own clock, which is as a rule that of ours, must not run out */
+	/* the peer's ACK timeout, as a rule the same as ours, must not expire meanwhile */
 	return min_t(u64, ROE_RNR_PATIENCE_NS, qp->timeout_ns / 4);
 }
 
 /*
- * No receive WQE, perhaps because the process was not scheduled since it had one: on a
- * busy host messages may well come faster. The RDMA-CM chooses a timer of 0.66 s, and
- * with an rnr_retry of 0 the connection would be gone. So where the NAK costs that much
- * it waits for a moment. For receives of a process there is no doorbell: whoever runs the
- * QP looks, and the timer, half as often each time. What comes meanwhile counts as lost,
- * what came before is acknowledged.
+ * There is no receive WQE, perhaps only because the process has not been scheduled since it had
+ * one: on a busy host messages may well come faster than that. The RDMA-CM chooses an RNR timer
+ * of 0.66 s, and with an rnr_retry of 0 the connection would be gone. So an RNR NAK that costs
+ * the peer that much is delayed for a moment. A process rings no doorbell for a receive:
+ * doorbells of the SQ look for the WQE, and so does the timer, at intervals that double.
+ * Requests that arrive meanwhile count as lost; what came before is acknowledged.
  */
 static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
 	struct roe_resp *resp = &qp->resp;
 	u64 patience = rnr_patience(qp);
 
-	/* again, and no copy by the network: the peer's clock is shorter than ours */
+	/* sent again, not copied by the network: the peer's timeout is the shorter one */
 	if (resp->rnr_look) {
 		if (ctx->now - resp->rnr_since >= ROE_RNR_LOOK_NS)
 			owe_rnr_nak(qp);
@@ -370,11 +373,11 @@ static void not_ready(struct roe_qp *qp, const struct roe_ctx *ctx)
 }
 
 /**
- * roe_responder_look() - is the receive WQE there that an RNR NAK waits for?
+ * roe_responder_look() - look for the receive WQE that a delayed RNR NAK waits for
  * @qp: resp.rnr_look is set
  * @ctx: the time
  *
- * The peer is asked for what was lost meanwhile.
+ * If it is there, a NAK 0x60 asks the peer for the packets that were dropped meanwhile.
  */
 void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -425,8 +428,9 @@ static void expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 }
 
 /*
- * A kept request is not worth an RNR NAK: without a receive WQE it is as if nothing had been
- * kept, and the peer, which was told of the gap, sends again what follows.
+ * A kept request is not worth an RNR NAK. If it finds no receive WQE, the kept requests are
+ * dropped as if they had never been kept: the peer was told of the gap and sends again what
+ * follows.
  */
 static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 {
@@ -437,15 +441,16 @@ static bool ready(struct roe_qp *qp, const struct roe_rx_pkt *rx)
 }
 
 /*
- * The expected packet, then those that waited for it. The peer hears at once how
- * far that went, for it may have sent no more than was missing: by an ACK or, if
- * there is another gap, by the NAK for that. In a gap that goes on an ACK is what an AckReq
- * gets, for a peer takes a NAK for another loss and sends what is on its way once more. But
- * one that sends into the gap 4 packets, then 8 and so on (requester.c) waits behind them
- * for a NAK. Where one goes on the ACK waits for what it sends again (roe_answer_put_off()).
- * A NAK that has not left (@owed) gives way to the ACK of what was missing, so the peer sends
- * nothing again: what else is missing, or has no receive, needs a NAK of its own. So it does if
- * IP has that NAK, which it may refuse.
+ * The expected packet, then the kept packets that waited for it. The peer is told at once how
+ * far that went, because it may have sent no more than was missing: by an ACK or, if there is
+ * another gap, by a NAK 0x60. While one gap goes on an AckReq gets an ACK, because a peer takes
+ * a NAK for another loss and sends again what is on its way. But a peer that sends 4 packets
+ * into the gap, then 8 and so on (requester.c), waits behind them for a NAK. If the peer goes
+ * on sending again, the ACK waits until it has come to what the ACK is about
+ * (roe_answer_put_off()).
+ * A NAK that has not left (@owed) is replaced by the ACK of the packet that was missing, so the
+ * peer sends nothing again: another gap, or a kept request without a receive WQE, then needs a
+ * NAK of its own. The same holds while IP has the NAK, because IP may refuse it.
  */
 static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 			       const struct roe_rx_pkt *rx)
@@ -483,9 +488,9 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 }
 
 /*
- * A receive WQE that cannot be used is the fault of this side, so it is told: the
- * WQE fails and the QP with it (IBTA 9.9.3.2, class E). What the peer did wrong, or
- * what was lost, costs the message only; the WQE is used again from the start.
+ * A receive WQE that cannot be used is the fault of this side, so the error is reported: the
+ * WQE fails and the QP with it (IBTA 9.9.3.2, class E). An error of the peer, or a loss, costs
+ * the message only; its receive WQE is used again from the start.
  */
 static void uc_refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 {
@@ -505,7 +510,7 @@ static void uc_refuse(struct roe_qp *qp, struct roe_ctx *ctx, struct verdict v)
 	roe_complete_error(qp, ctx);
 }
 
-/* May the packet go on with, or start, a message? Opens and closes it. */
+/* May the packet start a message, or go on with the open one? If so, that message is open. */
 static bool uc_sequence(struct roe_resp *resp, u32 flags)
 {
 	u32 kind = flags & (ROE_F_SEND | ROE_F_WRITE);
@@ -536,7 +541,7 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 	}
 	v = execute(qp, ctx, rx, flags);
 	if (v.syndrome) {
-		/* a page that is not there costs the message */
+		/* a missing page costs the message */
 		if (roe_fault_missed(qp, ctx, &resp->fault))
 			v = REFUSE(INV_REQ, SUCCESS);
 		uc_refuse(qp, ctx, v);
@@ -550,11 +555,11 @@ static void uc_expected(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 }
 
 /*
- * UC has no duplicates by the specification, but networks copy and reorder: what
- * is a little behind the ePSN came late and is not taken twice. Everything else
- * is news, and if it is not the ePSN something was lost (IBTA 9.8.2.2, wire.md
- * 4.4). The limits keep the QP from being deaf for half of the PSN space after an outage, and
- * to a peer that begins anew: with UC nothing else tells one from the other.
+ * By the specification UC has no duplicates, but networks copy and reorder packets: a packet a
+ * little behind the ePSN came late and is not taken twice. Every other packet is new, and if
+ * its PSN is not the ePSN something was lost (IBTA 9.8.2.2, wire.md 4.4). The limits
+ * (ROE_UC_LATE_*) keep the QP from ignoring half of the PSN space after an outage, and from
+ * ignoring a peer that begins anew: in UC nothing else tells these from late packets.
  */
 static void uc_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
@@ -594,9 +599,10 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	if (resp->fatal)
 		return;
 	/*
-	 * A late copy from the network says nothing about the way of the peer. An
-	 * answer that takes no time may overtake one on the wire: back to the direct
-	 * way only once the requester has all earlier ones.
+	 * Answers take the way of the requests, but a late copy from the network says nothing
+	 * about the way that the peer uses now. A direct answer takes no time and may overtake
+	 * one on the wire: change back to the direct way only once the requester has all
+	 * earlier answers.
 	 */
 	if (ctx->direct ? ctx->fresh : !ahead)
 		resp->direct = ctx->direct;
@@ -609,16 +615,16 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			roe_qp_count(qp, ROE_STAT_OUT_OF_SEQ);
 			owe_gap_nak(resp, ROE_PROBE_PKTS);
 		}
-		/* what follows an RNR NAK comes again in any case (wire.md 4.2) */
+		/* the peer sends what follows an RNR NAK again in any case (wire.md 4.2) */
 		if (resp->nak_state == ROE_NAK_PSN_SEQ)
 			roe_early_keep(&resp->early, resp->psn, rx, qp->mtu);
 	}
 }
 
 /*
- * Where the payload of the next packets of the message in progress goes, *@len bytes at
- * *@va; *@len is cut to what lies in one piece of the list. Held. NULL: nothing may be proven
- * for all of them at once.
+ * Where the payload of the next packets of the message in progress goes, *@len bytes at *@va;
+ * of a SEND *@len is cut to what lies in one element of the receive WQE. The MR is held. NULL:
+ * these packets cannot be proven all at once.
  */
 static struct roe_mr *row_target(struct roe_qp *qp, struct roe_ctx *ctx, u32 flags, u32 *len,
 				 u64 *va)
@@ -636,7 +642,7 @@ static struct roe_mr *row_target(struct roe_qp *qp, struct roe_ctx *ctx, u32 fla
 	mr = end > resp->dmalen ? NULL : write_target(qp, ctx);
 	if (!mr || roe_mr_lasts(mr))
 		return mr;
-	/* an access has preemption off, for longer than PREEMPT_RT wants that for a row */
+	/* an access has preemption off, and a row is too long for that with PREEMPT_RT */
 	if (!mr->odp && !IS_ENABLED(CONFIG_PREEMPT_RT))
 		return mr;
 	roe_mr_put(mr);
@@ -657,10 +663,10 @@ static bool row_expected(const struct roe_qp *qp, u32 flags, u32 psn)
  * roe_responder_row() - packets from the middle of a SEND or WRITE at once
  * @qp: RC, in RTS
  * @ctx: what this run knows of the message
- * @row: requests as roe_qp_dispatch_row() puts them together; cut to what was done
+ * @row: requests as roe_qp_dispatch_row() puts them together; cut to those that were taken
  *
- * All that could go wrong with one of them is looked at before the first one; if there
- * is anything they go one by one, with the same result for those before it.
+ * Whatever could go wrong with any of them is checked before the first is taken. If a check
+ * fails the packets go one by one, with the same result for those before the bad one.
  *
  * Return: false: none was taken.
  */
@@ -701,7 +707,10 @@ bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 
 ROE_EXPORT_FOR_TEST(roe_responder_row);
 
-/* Does a message of one packet fit into the receive WQE, whose memory the memo knows? */
+/*
+ * Where a message of one packet goes: NULL unless it fits into the receive WQE, whose memory
+ * the memo knows.
+ */
 static void *only_room(const struct roe_ctx *ctx, const struct roe_rwqe *rwqe, u32 len)
 {
 	const struct roe_sge *sge = rwqe->sge;
@@ -712,8 +721,9 @@ static void *only_room(const struct roe_ctx *ctx, const struct roe_rwqe *rwqe, u
 }
 
 /*
- * The expected packet, a SEND or WRITE that is one, where there is nothing to decide and the memo
- * of this run knows its memory. False: nothing was done but to take a receive WQE, perhaps.
+ * Take the expected packet, a SEND or WRITE of one packet, if there is nothing to decide and
+ * the memo of this run knows its memory. False: nothing was done, but perhaps a receive WQE was
+ * taken.
  */
 static bool take_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx,
 		      u32 flags)
@@ -740,7 +750,7 @@ static bool take_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_r
 	return true;
 }
 
-/* The same with a READ of one response. */
+/* The same for a READ that has one response. */
 static bool take_read(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 {
 	struct roe_resp *resp = &qp->resp;
@@ -805,10 +815,10 @@ static unsigned int stream_messages(struct roe_qp *qp, struct roe_ctx *ctx,
  * roe_responder_stream() - requests at once that are messages of one packet each
  * @qp: RC, in RTS
  * @ctx: what this run knows of memory; takes notifications
- * @row: packets in the order in which they came, the first one a SEND or WRITE without
- *	 invalidation or a READ; cut to those that were taken, all of that opcode
+ * @row: packets in order of arrival, the first a SEND or WRITE without invalidation or a READ;
+ *	cut to those that were taken, all with that opcode
  *
- * The result is that of roe_responder_receive() for one after the other.
+ * The result is the same as with roe_responder_receive() for one after the other.
  *
  * Return: false: none was taken.
  */
@@ -845,7 +855,7 @@ void roe_responder_reset(struct roe_qp *qp, u32 psn)
 	resp->psn = psn;
 	resp->done_psn = roe_psn_add(psn, -1);
 	resp->done_known = true;
-	/* what IP refuses of an older burst is no answer to what comes now */
+	/* what IP refuses of an older burst answers none of the requests that come now */
 	resp->burst++;
 	if (resp->rsrc)
 		memset(resp->rsrc, 0, array_size(resp->rsrc_nr, sizeof(*resp->rsrc)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * What RNR retries may take of a processor: a leaky bucket of each CPU. See rnr.h.
+ * How much of a processor RNR retries may take: a leaky bucket of each CPU. See rnr.h.
  */
 #include <linux/kernel.h>
 #include <linux/percpu.h>
@@ -9,40 +9,40 @@
 #include "transport.h"
 
 /*
- * One part in so many of a CPU's time. About three times as much is not measured: the
- * interrupt of the timer, IP, a peer on this host and the way of its NAK.
+ * The share is one part in so many of a CPU's time. About three times as much is not measured:
+ * the interrupt of the timer, IP, a peer on this host and the way of its NAK.
  */
 #define SHARE		16
-/* Retries that need more than that come as they like for so long, after a pause. */
+/* After a pause, retries may exceed the share for this long before they are delayed. */
 #define CREDIT_NS	(10 * NSEC_PER_MSEC)
 /*
- * No more is booked ahead: who has booked may not come, as its QP goes, and others are not to
- * wait for a crowd that does.
+ * Retries book no more than this ahead: a QP that has booked may go away before its retry, and
+ * other QPs must not wait for a crowd that books much.
  */
 #define AHEAD_NS	NSEC_PER_SEC
-/* Who is refused again waits no longer than for the room of one retry, doubled each time. */
+/* A retry is delayed by at most the room of one, doubled by each refusal, so often at most. */
 #define DOUBLED_MAX	16U
-/* What one retry takes at most, as far as the next ones are concerned: a hypervisor may stop us. */
+/* Most that one retry counts for when later ones are delayed: a hypervisor may stop this CPU. */
 #define COST_MAX_NS	(NSEC_PER_MSEC / 2)
 
 /*
- * Softirqs disabled. With PREEMPT_RT somebody else may run here in between: then a retry is
- * not counted.
+ * Softirqs disabled. With PREEMPT_RT another task may run on this CPU in between: then a retry
+ * is not counted.
  */
 struct bucket {
-	u64	next;		/* ns, monotonic: when the share has room for another retry */
-	u32	cost;		/* ns that one takes, on the average */
+	u64	next;		/* ns, monotonic: then the share has room for another retry */
+	u32	cost;		/* average time of a retry, ns */
 };
 
 static DEFINE_PER_CPU(struct bucket, buckets);
 
 /**
  * roe_rnr_pace() - when an RNR retry may begin
- * @at: ns, monotonic: when its timer has run
+ * @at: ns, monotonic: when the RNR timer of the retry expires
  * @now: ns, monotonic
  * @refused: how often the same packet has been refused before
  *
- * Any context with softirqs disabled. Called once for each retry, which is counted.
+ * Any context with softirqs disabled. Called once for each retry, which it counts.
  *
  * Return: ns, not before @at.
  */
@@ -60,7 +60,7 @@ ROE_EXPORT_FOR_TEST(roe_rnr_pace);
 
 /**
  * roe_rnr_spent() - a retry has run on this CPU
- * @ns: it took so long
+ * @ns: time that it took
  *
  * Context: as roe_rnr_pace().
  */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * What RNR retries may take of a processor.
+ * How much of a processor RNR retries may take.
  *
- * A QP whose peer has no receive tries again when its RNR timer has run, 10 us later
- * perhaps, and for ever with an rnr_retry of 7; the timer runs in a softirq, before any
- * process. So a few hundred QPs of one process would keep a CPU from all others. The timer
- * is the least that a requester waits (IBTA 9.7.5.2.8): where the retries of a CPU have taken
- * more than a share of its time lately, the next ones wait longer; the longer the more often the
- * same packet was refused, so that a message which finds no receive once does not queue up behind
- * a crowd that never finds one.
+ * A QP whose peer has no receive WQE tries again when its RNR timer has expired, perhaps after
+ * 10 us, and for ever with an rnr_retry of 7. The timer runs in a softirq, before any process,
+ * so a few hundred QPs of one process would keep a CPU from all other processes. The RNR timer
+ * is the least that a requester has to wait (IBTA 9.7.5.2.8): where the retries of a CPU have
+ * taken more than a share of its time lately, the next ones wait longer. They wait the longer
+ * the more often the same packet was refused, so that a message which finds no receive WQE once
+ * does not queue up behind a crowd that never finds one.
  */
 #ifndef ROE_RNR_H
 #define ROE_RNR_H

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Datagrams (IBTA 9.8.3, wire.md 4.4): UD QPs and QP1. A message is a packet,
- * sent once; nothing is acknowledged, so a WQE is done when its packet is in
- * the burst, and what cannot be received is dropped without a word.
+ * Datagrams (IBTA 9.8.3, wire.md 4.4): UD QPs and QP1. A message is one packet, sent once.
+ * Nothing is acknowledged, so a WQE is done when its packet is in the burst, and a packet that
+ * cannot be received is dropped silently.
  *
- * The address handle of each WQE says where to, so all packets of a burst have
- * one handle; its reference travels from the WQE to the burst.
+ * The address handle of each WQE names the destination, so all packets of a burst have the same
+ * handle; its reference passes from the WQE to the burst.
  */
 #include <linux/etherdevice.h>
 #include <linux/ip.h>
@@ -19,8 +19,8 @@
 /* --- posting --- */
 
 /*
- * A Q_Key with bit 31 cannot be named in a work request: it stands for the QP's
- * own, which only the privileged can set (IBTA 10.2.5, wire.md section 6).
+ * A Q_Key with bit 31 cannot be named in a work request: it stands for the QP's own Q_Key,
+ * which only privileged users can set (IBTA 10.2.5, wire.md section 6).
  */
 static u32 pick_qkey(const struct roe_qp *qp, u32 qkey)
 {
@@ -30,11 +30,11 @@ static u32 pick_qkey(const struct roe_qp *qp, u32 qkey)
 /**
  * roe_ud_from_ring() - address part of a user's WQE
  * @qp: UD; qp->lock held, RCU read-side section
- * @wqe: takes it; status is set if the WQE cannot be sent
+ * @wqe: filled in; status is set if the WQE cannot be sent
  * @wr: private copy of what the user wrote
  *
- * Without a handle there would be an address vector in the WQE, written by the
- * user, source address and all: never sent (abi.md section 9).
+ * A WQE without a handle has an address vector of its own, written by the user, source address
+ * and all. It is never sent (abi.md section 9).
  */
 void roe_ud_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const struct rxe_send_wr *wr)
 {
@@ -48,10 +48,10 @@ void roe_ud_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const struct rxe_
 /**
  * roe_ud_from_wr() - address part of a kernel user's work request
  * @qp: UD or GSI
- * @wqe: takes it; the last thing that can fail when it is filled in
+ * @wqe: filled in. Called last: nothing that follows may fail, because @wqe holds a reference
  * @wr: the request
  *
- * Return: 0 or -EINVAL: not posted.
+ * Return: 0; -EINVAL: the request is not posted.
  */
 int roe_ud_from_wr(struct roe_qp *qp, struct roe_swqe *wqe, const struct ib_send_wr *wr)
 {
@@ -133,8 +133,8 @@ static void retire(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 }
 
 /*
- * A message longer than the port's MTU, or that of its way, leaves no packet and no error
- * (IBTA C10-93.1.1).
+ * A message longer than the MTU of the port or of its path leaves no packet and no error (IBTA
+ * C10-93.1.1).
  */
 static bool too_long(struct roe_qp *qp, const struct roe_swqe *wqe)
 {
@@ -152,8 +152,8 @@ static bool too_long(struct roe_qp *qp, const struct roe_swqe *wqe)
  * @ctx: takes notifications
  * @txb: empty, or of this QP; its handle is the caller's to put
  *
- * Return: true if more could be sent at once: the burst is full, the next WQE has
- * another address handle, or many have left no packet. Then it may be empty. False also if
+ * Return: true if more could be sent at once: the burst is full, the next WQE has another
+ * address handle, or many WQEs have left no packet (the burst may be empty then). False also if
  * too much waits on this host: the timer goes on.
  */
 bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
@@ -179,7 +179,7 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 			err = add_packet(qp, ctx, wqe, txb);
 			if (err == -EAGAIN)
 				return false;
-			/* no memory: lost, as it could have been on the wire */
+			/* no memory: the packet is lost, as it could have been on the wire */
 			if (err)
 				roe_qp_count(qp, ROE_STAT_TX_DROP);
 		}
@@ -192,7 +192,7 @@ bool roe_ud_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 
 /* --- receiving --- */
 
-/* As it was on the wire, whatever the stack did to the header since then. */
+/* The header as it was on the wire, whatever the stack did to it since then. */
 static void fill_ipv4(struct iphdr *dst, const struct iphdr *src, u16 l4_len)
 {
 	*dst = *src;
@@ -222,7 +222,7 @@ static void fill_grh(u8 *grh, const struct roe_rx_pkt *rx)
 	}
 }
 
-/* Header and message to where the receive WQE says. */
+/* Copy the 40 bytes and the message to where the receive WQE says. */
 static bool deliver(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
 	u8 grh[ROE_GRH_LEN] __aligned(4);
@@ -256,15 +256,15 @@ static void fill_wc(struct ib_wc *wc, const struct roe_rx_pkt *rx)
 }
 
 /*
- * The receive WQE for this packet, if there is one that it fits into. One that is too short
- * waits for another packet, in the queue: from there other QPs of an SRQ can take it, or else
- * a peer could move all of it into QPs where nothing completes.
+ * Is there a receive WQE that this packet fits into? A WQE that is too short stays in the
+ * queue, for another packet: there other QPs of an SRQ can take it. Otherwise a peer could move
+ * all WQEs of an SRQ into QPs where they never complete.
  */
 static bool have_rwqe(struct roe_qp *qp, u32 len)
 {
 	struct roe_resp *resp = &qp->resp;
 
-	/* one is left by a datagram that was lost to a page that was not there */
+	/* a datagram that was lost to a missing page has left its WQE here */
 	if (!resp->rwqe_valid)
 		resp->rwqe_valid = roe_wqe_next_recv(qp, &resp->rwqe, ROE_GRH_LEN + len);
 	return resp->rwqe_valid && (resp->rwqe.status != IB_WC_SUCCESS ||
@@ -272,9 +272,9 @@ static bool have_rwqe(struct roe_qp *qp, u32 len)
 }
 
 /*
- * MADs have 256 bytes (IBTA 13.4.2), and one version. The core looks at neither: it answers a
- * shorter one, that anybody may send, with what its buffer had before, and writes a line into the
- * log for each of another version.
+ * A MAD has 256 bytes (IBTA 13.4.2) and there is one version. The core checks neither: it
+ * answers a shorter MAD, which anybody may send, with what its buffer held before, and logs a
+ * line for each MAD of another version.
  */
 static bool is_mad(const struct roe_rx_pkt *rx)
 {
@@ -298,7 +298,7 @@ static bool acceptable(struct roe_qp *qp, const struct roe_rx_pkt *rx)
  * roe_ud_receive() - one datagram
  * @qp: UD or GSI, in RTR, RTS, SQD or SQE
  * @ctx: takes notifications and events
- * @rx: proven packet with @l3; for a multicast packet once for each QP
+ * @rx: proven packet with @l3; a multicast packet comes once for each QP
  */
 void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
@@ -314,7 +314,7 @@ void roe_ud_receive(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_
 	} else if (deliver(qp, ctx, rx)) {
 		fill_wc(&wc, rx);
 	} else {
-		/* lost, but the next one finds the page */
+		/* this datagram is lost, but the next one finds the page */
 		if (roe_fault_missed(qp, ctx, &qp->resp.fault)) {
 			roe_qp_count(qp, ROE_STAT_RX_DROP);
 			return;

@@ -2,15 +2,15 @@
 /*
  * The packet as the protocol sees it: a plain struct, no skb, no socket.
  *
- * Transmit: requester and responder append descriptors to a roe_txb, whose
- * arena has room for [BTH + extended headers][payload][pad][ICRC] of each packet.
- * The protocol copies the payload in, or says where it lies, if that is memory which
- * stays; the network side copies the latter while it computes the ICRC, writes headers
- * in front and the ICRC behind, and sends the bytes as page fragments, those of packets
- * that follow each other in one chunk as one.
+ * Transmit: requester and responder append packet descriptors to a roe_txb, whose arena has
+ * room for [BTH + extended headers][payload][pad][ICRC] of each packet. The protocol copies the
+ * payload into the arena or, if it is in memory that stays, only notes where it is; the network
+ * side then copies it while it computes the ICRC. The network side writes headers in front and
+ * the ICRC behind, and sends the bytes as page fragments; packets that follow each other in one
+ * chunk share a fragment.
  *
- * Receive: the network side proves a packet once (lengths, pad, ICRC) and
- * hands out a roe_pkt; all later code relies on what it says.
+ * Receive: the network side proves a packet once (lengths, pad, ICRC) and hands out a roe_pkt;
+ * all later code relies on what it says.
  */
 #ifndef ROE_PKT_H
 #define ROE_PKT_H
@@ -50,8 +50,8 @@ struct roe_pkt {
 };
 
 /*
- * What UD tells its consumer about the way a packet came: the 40 bytes in front
- * of the message, and more for kernel users. Valid as long as the packet.
+ * What UD tells its consumer about how a packet came: the source of the 40 bytes in front of
+ * the message, and more for kernel users. Valid as long as the packet.
  */
 struct roe_rx_l3 {
 	const void	*ip;		/* struct iphdr or struct ipv6hdr */
@@ -70,8 +70,8 @@ struct roe_rx_pkt {
 };
 
 /*
- * Received packets in order, each of which may be part of something larger: those of
- * a batch, or the descriptors of a direct burst.
+ * Received packets in order: packets of a batch, or descriptors of a direct burst. Each
+ * roe_rx_pkt may be part of a larger struct, hence @stride.
  */
 struct roe_rx_row {
 	const struct roe_rx_pkt	*first;
@@ -85,12 +85,11 @@ static inline const struct roe_rx_pkt *roe_rx_at(const struct roe_rx_row *row, u
 }
 
 /*
- * A packet to send. @buf is where the BTH will be, in a chunk of the burst. The
- * payload is at roe_tx_payload() already, or still in @rx.nvec pieces of the
- * memory that is sent, good until the RCU read-side section ends or, of an MR that is
- * lent to the burst, as long as it holds that. A packet of a
- * direct burst is at the same time what the other QP receives, so there the
- * pieces say where the payload is in any case.
+ * A packet to send. @buf is where the BTH will be, in a chunk of the burst. The payload is at
+ * roe_tx_payload() already, or still in the memory that is sent, in @rx.nvec pieces. The pieces
+ * are valid until the RCU read-side section ends; those of an MR that is lent to the burst, as
+ * long as the burst holds the MR. A packet of a direct burst is also what the other QP
+ * receives, so there the pieces always say where the payload is.
  */
 struct roe_tx_pkt {
 	union {
@@ -111,14 +110,14 @@ struct roe_tx_pkt {
 #define ROE_TXB_CHUNKS	64		/* kept for use again: 2 MB */
 #define ROE_TXB_FRONT	128		/* bytes for all other headers, if packets are apart */
 
-/* Memory of a burst; one reference of the page is the burst's. */
+/* Memory of a burst; the burst holds one reference to the page. */
 struct roe_txb_chunk {
 	struct page	*page;
 	u32		size;		/* bytes */
 	u32		burst;		/* roe_txb.burst when it was last written to */
 };
 
-/* Revocable MRs that one burst takes payload of. */
+/* Most revocable MRs that lend payload to one burst. */
 #define ROE_TXB_MRS	4
 
 /*
@@ -127,17 +126,17 @@ struct roe_txb_chunk {
  */
 struct roe_txb {
 	bool			direct;	/* to a QP of this device, without a network */
-	bool			fresh;	/* direct: the sender waits for nothing older */
+	bool			fresh;	/* direct: no answer to anything older is due */
 	bool			later;	/* payload is copied with its CRC, not before */
 	bool			apart;	/* packets do not touch: an skb is built around each */
 	bool			invalidates;	/* a SEND with invalidate is in it */
 	unsigned int		n;
 	u32			bytes;
 	u32			home;		/* CPU whose transmit queue it takes, + 1 */
-	unsigned int		nr_mrs;		/* with payload still there: roe_mr_lend() */
+	unsigned int		nr_mrs;		/* MRs that lend payload: roe_mr_lend() */
 	struct roe_mr		*mr[ROE_TXB_MRS];
 	u32			mr_use[ROE_TXB_MRS];
-	struct roe_ah_entry	*ah;		/* UD: where all its packets go; a reference */
+	struct roe_ah_entry	*ah;		/* UD: destination of all packets; a reference */
 	u32			burst;		/* counts bursts */
 	u32			off;		/* first free byte of the current chunk */
 	unsigned int		cur;		/* current chunk, if there are any */
@@ -147,9 +146,9 @@ struct roe_txb {
 };
 
 /*
- * Packets of a burst that did not leave: IP or a qdisc refused them, or there was no way.
- * Requests and responses have PSNs of their own. An ACK or NAK has one that was a READ's
- * 2^24 packets ago, perhaps: it counts apart.
+ * Packets of a burst that did not leave: IP or a qdisc refused them, or there was no route.
+ * Requests and responses have PSNs of their own. The PSN of an ACK or NAK may be one that a
+ * READ response had 2^24 packets ago, so these are counted apart.
  */
 struct roe_refused {
 	unsigned int	requests, responses, acks;
@@ -163,7 +162,7 @@ static inline bool roe_txb_room(const struct roe_txb *txb)
 	return txb->n < ROE_TXB_PKTS && txb->bytes < ROE_TXB_BYTES;
 }
 
-/* May the payload be read after its packet is made, from where it lies? */
+/* May the payload stay where it is, and be read after its packet is made? */
 static inline bool roe_txb_lends(const struct roe_txb *txb)
 {
 	return txb->direct || txb->later;
@@ -194,11 +193,11 @@ int roe_header_parse(const u8 *buf, u32 len, struct roe_pkt *pkt);
 void roe_header_parse_extended(const u8 *buf, struct roe_pkt *pkt);
 
 /**
- * roe_header_repeat() - roe_header_build() for one like the packet before it
- * @pkt: the same opcode, length, SE, P_Key and QPN
- * @hdrlen: of its opcode
- * @prev: headers of the other one
- * @buf: as there
+ * roe_header_repeat() - roe_header_build() for a packet like the one before it
+ * @pkt: has the opcode, length, SE, P_Key and QPN of the previous packet
+ * @hdrlen: bytes of BTH and extended headers with this opcode
+ * @prev: headers of the previous packet
+ * @buf: as for roe_header_build()
  */
 static inline void roe_header_repeat(const struct roe_pkt *pkt, u32 hdrlen, const u8 *prev, u8 *buf)
 {
@@ -211,11 +210,12 @@ static inline void roe_header_repeat(const struct roe_pkt *pkt, u32 hdrlen, cons
 }
 
 /**
- * roe_header_parse_like() - roe_header_parse() for one like the packet before it
- * @buf: as there; up to AckReq and PSN the BTH is that of the other one, and as long is the packet
- * @hdrlen: of its opcode, as roe_header_parse() has found
- * @prev: what the other one says
- * @pkt: as there
+ * roe_header_parse_like() - roe_header_parse() for a packet like the one before it
+ * @buf: as for roe_header_parse(); the packet has the length of the previous one, and the same
+ *	BTH in front of AckReq and PSN
+ * @hdrlen: result of roe_header_parse() for the previous packet
+ * @prev: what the previous packet says
+ * @pkt: as for roe_header_parse()
  */
 static inline void roe_header_parse_like(const u8 *buf, u32 hdrlen, const struct roe_pkt *prev,
 					 struct roe_pkt *pkt)
