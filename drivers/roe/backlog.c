@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * What goes to this host waits in the backlog of the CPU that sent it, for long if
- * the softirq has used up its time. If the next burst left from another CPU it would
- * come first; RC asks again for what it overtook, UC and UD would lose it or change
- * the order. So until that backlog has been seen empty, or nothing was sent for long, the QP
- * sends from there: tx_cpu.
+ * Packets to this host wait in the backlog of the CPU that sent them, for long if the softirq has
+ * used up its time. If the next burst left from another CPU it would arrive first. RC asks again
+ * for packets that were overtaken; UC would lose them, UD would deliver them out of order. So a UC
+ * or UD QP sends from that CPU, tx_cpu, until its backlog has been seen empty, or the QP has sent
+ * nothing for long.
  *
  * Contexts: runs of a QP, and the worker on tx_cpu (qp_doorbell.c). tx_cpu is set under
  * qp->lock and cleared without it, by cmpxchg.
@@ -15,20 +15,20 @@
 #include "backlog.h"
 #include "qp_doorbell.h"
 
-/* The one on tx_cpu lets others run before a burst if so much waits there: 4 to 8 ms. */
+/* If so many skbs wait on tx_cpu its worker lets others run before a burst: for 4 to 8 ms. */
 #define BACKLOG_LONG	256
 #define BACKLOG_WAITS	16
-/* It was asked: how it stands is looked at after so long, at least. */
+/* Once the worker on tx_cpu was asked, the timer checks after so long at the earliest. */
 #define DEFER_LOOK_NS	(10 * NSEC_PER_MSEC)
 
-/* The backlog of a CPU that went away was moved to another one, in order. */
+/* An offline CPU does not count: its backlog was moved to another CPU, in order. */
 static bool is_elsewhere(int cpu)
 {
 	return cpu != ROE_TX_ANYWHERE && cpu != raw_smp_processor_id() && cpu_online(cpu);
 }
 
 /**
- * roe_backlog_is_elsewhere() - is it another CPU that the QP has to send from?
+ * roe_backlog_is_elsewhere() - must the QP send from another CPU?
  * @qp: of UC or UD. Any context
  *
  * Return: true if the worker there has to be asked.
@@ -39,9 +39,9 @@ bool roe_backlog_is_elsewhere(const struct roe_qp *qp)
 }
 
 /*
- * The backlog of a CPU holds 1000 (net.core.netdev_max_backlog). Before 6.5 nobody but ksoftirqd
- * empties it as soon as that is to run, so a process that has the CPU until then would only
- * fill it. It leaves that to the worker, which waits for ksoftirqd, for a while.
+ * The backlog of a CPU holds 1000 skbs (net.core.netdev_max_backlog). Before 6.5 only ksoftirqd
+ * empties it once ksoftirqd is runnable, so a process that keeps the CPU until then would only fill
+ * it. Such a process leaves the burst to the worker, which waits a while for ksoftirqd.
  */
 static bool backlog_is_long(void)
 {
@@ -56,8 +56,9 @@ static bool must_wait(const struct roe_qp *qp)
 }
 
 /*
- * Nothing has been sent for so long that nothing can be in that backlog: who runs there, a task of
- * real-time priority it may be, is not to be waited for. A post or the timer finds that out.
+ * Has the QP sent nothing for so long that none of its packets can be in that backlog? Then it need
+ * not wait for tx_cpu, which may be busy with a task of real-time priority. A post or the timer
+ * finds that out.
  */
 static bool has_left(const struct roe_qp *qp, u64 now)
 {
@@ -65,12 +66,12 @@ static bool has_left(const struct roe_qp *qp, u64 now)
 }
 
 /**
- * roe_backlog_defer() - leave a burst to the worker on tx_cpu, where it must not go first
+ * roe_backlog_defer() - leave a burst to the worker on tx_cpu if it must not be sent here
  * @qp: about to send; qp->lock held, softirqs disabled
  * @now: ns
  *
- * Return: true if the worker was asked; false: this CPU sends, and but for RC it is tx_cpu
- * from now on.
+ * Return: true if the worker was asked; false: this CPU sends, and is tx_cpu from now on (not for
+ * RC).
  */
 bool roe_backlog_defer(struct roe_qp *qp, u64 now)
 	__must_hold(&qp->lock)
@@ -85,27 +86,28 @@ bool roe_backlog_defer(struct roe_qp *qp, u64 now)
 		return false;
 	}
 	roe_qp_defer_to(qp, cpu);
-	/* perhaps nothing is posted any more, which would look */
+	/* let the timer check, because there may be no further post to do that */
 	qp->defer_until = max(qp->home_until, now + DEFER_LOOK_NS);
 	return true;
 }
 
 ROE_EXPORT_FOR_TEST(roe_backlog_defer);
 
-/* Is nothing left in the backlog of this CPU? It may be that of a thread (thread_backlog_napi). */
+/* Is the backlog of this CPU empty? A thread may serve it (thread_backlog_napi). */
 static bool backlog_is_empty(void)
 {
 	return !test_bit(NAPI_STATE_SCHED, &raw_cpu_ptr(&softnet_data)->backlog.state);
 }
 
 /**
- * roe_backlog_enable_softirqs() - softirqs on behind a run, and look at the backlog
+ * roe_backlog_enable_softirqs() - enable softirqs after a run, then check the backlog
  * @qp: not locked; kept by the caller. Process context or softirq
  *
- * What they had to receive then has been received, unless it was too much. With interrupts
- * off, so that it is the same CPU and no timer sends in between; its backlog is that of all
- * QPs, so tx_cpu may as well be of a later burst than ours. Softirqs of PREEMPT_RT need
- * preemption, and one may be under way below us: nobody knows when the backlog is empty.
+ * When local_bh_enable() returns, softirqs have received all packets sent to this host, unless
+ * there were too many. The check runs with interrupts off, so that it stays on this CPU and no
+ * timer sends in between. The backlog is shared by all QPs, so if it is empty tx_cpu may be cleared
+ * even if a later burst has set it. With PREEMPT_RT softirqs need preemption, and this task may
+ * have preempted one: so nothing tells when the backlog is empty.
  */
 void roe_backlog_enable_softirqs(struct roe_qp *qp)
 {
@@ -125,19 +127,19 @@ void roe_backlog_enable_softirqs(struct roe_qp *qp)
 }
 
 /**
- * roe_backlog_wait() - let others empty the backlog of this CPU
+ * roe_backlog_wait() - sleep while others empty the backlog of this CPU
  *
- * Rarely and not for long: many QPs may wait here, and ksoftirqd has a lower priority.
+ * The wait is rare and short: many QPs may wait here, and ksoftirqd has a lower priority.
  * Process context, bound to its CPU; sleeps.
  *
- * Return: false if it was in vain.
+ * Return: false if the backlog is still long.
  */
 bool roe_backlog_wait(void)
 {
 	unsigned int i;
 
 	for (i = 0; backlog_is_long(); i++) {
-		/* not by the clock, which runs on while a hypervisor has taken this CPU away */
+		/* count sleeps, not time: time passes while a hypervisor has taken this CPU away */
 		if (i == BACKLOG_WAITS)
 			return false;
 		usleep_range(250, 500);

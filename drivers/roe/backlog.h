@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What UC and UD have sent to this host, and the CPU that they send from: see backlog.c. */
+/* UC and UD packets sent to this host, and the CPU that they are sent from: see backlog.c. */
 #ifndef ROE_BACKLOG_H
 #define ROE_BACKLOG_H
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Completions, and the error states: in ERR everything posted is flushed, in
- * order, to the last receive; in SQE only what was posted to the SQ. A full CQ
- * is fatal for its QPs (IBTA 11.6.3.2): it is noted in qp->overrun and acted on
- * when the run ends.
+ * Completions, and the error states: in ERR all posted WQEs are flushed, in order, to the
+ * last receive; in SQE only those of the SQ. A full CQ is fatal for its QPs
+ * (IBTA 11.6.3.2): it is noted in qp->overrun and acted on when the run ends.
  */
 #include "early.h"
 #include "trace.h"
@@ -36,7 +35,7 @@ static enum ib_wc_opcode wc_opcode(u8 wr_opcode)
 	}
 }
 
-/* What is flushed into the full CQ later on overruns it again: the event comes once. */
+/* WQEs flushed later overrun the full CQ again, but the event is raised once. */
 static void overrun(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	if (qp->overrun)
@@ -45,7 +44,7 @@ static void overrun(struct roe_qp *qp, struct roe_ctx *ctx)
 	ctx->events |= BIT(IB_EVENT_QP_FATAL);
 }
 
-/* As mlx5 counts them: error completions of each side, those that flush apart. */
+/* As mlx5 counts: error completions of requester and responder; flush errors have own counters. */
 static void count_error(struct roe_qp *qp, enum ib_wc_status status, bool recv)
 {
 	if (status == IB_WC_SUCCESS)
@@ -73,12 +72,12 @@ static void count_error(struct roe_qp *qp, enum ib_wc_status status, bool recv)
 }
 
 /**
- * roe_complete_collected() - post what this run has collected
+ * roe_complete_collected() - post the completions that this run has collected
  * @qp: the QP
  * @ctx: takes the notifications owed
  *
- * Before anything else is posted, and before the lock is dropped. So nobody but this
- * run knows that there ever was anything to be posted.
+ * Called before any other completion is posted, and before the lock is dropped. So only this run
+ * ever sees collected completions.
  */
 void roe_complete_collected(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -87,7 +86,7 @@ void roe_complete_collected(struct roe_qp *qp, struct roe_ctx *ctx)
 	if (!qp->batch.n)
 		return;
 	owed = roe_cq_post_batch(&qp->batch, &qp->ib);
-	/* if both are the same CQ, which of the two does not matter */
+	/* if scq and rcq are the same CQ either flag will do */
 	if (owed & ROE_CQ_NOTIFY && qp->batch.cq == qp->scq)
 		ctx->notify_send = true;
 	else if (owed & ROE_CQ_NOTIFY)
@@ -100,13 +99,13 @@ void roe_complete_collected(struct roe_qp *qp, struct roe_ctx *ctx)
 ROE_EXPORT_FOR_TEST(roe_complete_collected);
 
 /**
- * roe_complete_later() - a success, to be posted with others of this run
+ * roe_complete_later() - collect a successful completion, to be posted with others of this run
  * @qp: the QP
  * @ctx: says whether this run collects
- * @cq: one of its CQs
- * @len: bytes; behind a long message nothing waits for company
+ * @cq: one of the CQs of @qp
+ * @len: bytes of the message; completions of long messages are not collected
  *
- * Return: to be filled in; NULL: to be posted now, with all details.
+ * Return: completion to be filled in; NULL: post it now, with all details.
  */
 struct roe_done *roe_complete_later(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_cq *cq,
 				    u32 len)
@@ -161,7 +160,7 @@ static void report_send(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 }
 
 /**
- * roe_complete_send() - report the outcome of a send WQE, if anyone asked
+ * roe_complete_send() - report the outcome of a send WQE, if a completion is due
  * @qp: the QP
  * @ctx: takes the notification owed
  * @wqe: retired by the caller, in order
@@ -220,7 +219,7 @@ static void flush_recv(struct roe_qp *qp, struct roe_ctx *ctx)
 		resp->rwqe_valid = false;
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
 	}
-	/* what is in an SRQ is for others */
+	/* WQEs in an SRQ are for other QPs */
 	while (!qp->srq && roe_wqe_next_recv(qp, &resp->rwqe, 0)) {
 		WRITE_ONCE(qp->flush_idle, 0);
 		flush_recv_one(qp, ctx, resp->rwqe.wr_id);
@@ -237,7 +236,7 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
 	u32 n = 0;
 
 	do {
-		/* what is there already goes first */
+		/* WQEs copied in already go first; pairs as below */
 		if (qp->sq.cons == smp_load_acquire(&qp->sq.prod))
 			roe_wqe_pull(qp);
 		/* pairs with the release in post_one(): the WQE is complete */
@@ -251,9 +250,9 @@ static void flush_send(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /**
- * roe_sq_discard() - send WQEs are forgotten, without completions
- * @qp: any type, RESET; datagrams give their address handles back
- * @max: not more than so many at a time, if they have any
+ * roe_sq_discard() - drop the WQEs in the SQ, without completions
+ * @qp: any type, in RESET; WQEs of datagrams release their address handles
+ * @max: for datagrams, WQEs to drop at most
  *
  * Return: whether there are more.
  */
@@ -272,17 +271,16 @@ bool roe_sq_discard(struct roe_qp *qp, u32 max)
 ROE_EXPORT_FOR_TEST(roe_sq_discard);
 
 /**
- * roe_complete_flush() - flush what is posted; QP in ERR
+ * roe_complete_flush() - flush posted WQEs; QP in ERR
  * @qp: the QP
  * @ctx: takes the notifications owed
  *
  * Called on the way into ERR and again on every later doorbell: WQEs posted in
- * ERR are flushed too. Those of the SQ not while what they send is still to be read;
- * then roe_complete_returned() calls again. The RQ does not wait for that: there is an
- * event that says that the last of an SRQ's WQEs is back. A CQ that was overrun takes
- * nothing, but the other one may be whole. If there are many not all at
- * once, with softirqs off: then qp->flush_more is set, and the end of this run sees to it
- * that there is another.
+ * ERR are flushed too. The SQ is not flushed while a burst still reads what its WQEs send;
+ * roe_complete_returned() calls again then. The RQ does not wait for that, because the event
+ * QP_LAST_WQE_REACHED says that the last WQE taken from an SRQ has completed. A CQ that was
+ * overrun takes no completions, but the other CQ may. Softirqs are off, so many WQEs are not
+ * flushed at once: qp->flush_more is set, and the end of this run causes another run.
  */
 void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -295,7 +293,7 @@ void roe_complete_flush(struct roe_qp *qp, struct roe_ctx *ctx)
 ROE_EXPORT_FOR_TEST(roe_complete_flush);
 
 /**
- * roe_complete_returned() - nobody reads from the SQ any more, or what its WQEs send
+ * roe_complete_returned() - no burst reads the SQ, or what its WQEs send, any more
  * @qp: was lent
  * @ctx: takes notifications
  */
@@ -308,7 +306,7 @@ void roe_complete_returned(struct roe_qp *qp, struct roe_ctx *ctx)
 
 ROE_EXPORT_FOR_TEST(roe_complete_returned);
 
-/* What was sent is forgotten, nothing more is. */
+/* Forget the packets in flight, and send no more. */
 static void stop_sending(struct roe_qp *qp)
 {
 	struct roe_req *req = &qp->req;
@@ -318,7 +316,7 @@ static void stop_sending(struct roe_qp *qp)
 	req->rd_out = 0;
 	qp->rate.wake = 0;
 	roe_unsent_reset(&qp->unsent);
-	/* there is no timer in SQE, but messages come that need pages */
+	/* SQE has no timer to retry page requests, but received messages may need pages */
 	roe_fault_again(qp);
 	roe_timer_disarm(qp);
 	req->una = req->psn;
@@ -328,13 +326,13 @@ static void stop_sending(struct roe_qp *qp)
 
 /**
  * roe_complete_sqe() - a send failed locally on UC or UD: the SQ stops
- * @qp: in RTS, SQD or SQE; the WQE that failed is retired, or the first that is flushed,
+ * @qp: in RTS, SQD or SQE; the failed WQE is retired already, or is the first to be flushed,
  *	with the status in req.failed
  * @ctx: takes notifications
  *
- * Receiving goes on (IBTA 10.3.1.6); what is in the SQ, and what is posted until
- * the consumer moves the QP back to RTS, is flushed. A message broken off leaves
- * a gap in the PSNs, by which a UC peer knows that its rest does not come.
+ * Receiving goes on (IBTA 10.3.1.6). WQEs in the SQ, and those posted until the consumer
+ * moves the QP back to RTS, are flushed. A message that was broken off leaves a gap in the
+ * PSNs, which tells a UC peer that the rest of the message does not come.
  */
 void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -350,8 +348,8 @@ void roe_complete_sqe(struct roe_qp *qp, struct roe_ctx *ctx)
  * @qp: in any state but RESET
  * @ctx: takes notifications
  *
- * Inbound and outbound traffic ends here; what was sent is forgotten. With an SRQ
- * an event tells that the QP takes no more WQEs from it (wire.md section 5).
+ * Inbound and outbound traffic ends here; packets in flight are forgotten. With an SRQ
+ * an event says that the QP takes no more WQEs from it (wire.md section 5).
  */
 void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 {
@@ -370,7 +368,7 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 	qp->resp.flush_nr = 0;
 	roe_early_purge(&qp->resp.early);
 	roe_early_purge(&qp->req.reorder.early);
-	/* the state before the queues: who posts a receive now sees it, or is seen (post.c) */
+	/* the state before the queues: a receive posted now is flushed here, or post.c sees ERR */
 	smp_mb();
 	roe_complete_flush(qp, ctx);
 }

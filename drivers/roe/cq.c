@@ -20,7 +20,7 @@ static struct workqueue_struct *notify_wq;
 
 int roe_notify_init(void)
 {
-	/* as the core's, which its handlers wake: what they do here takes no time */
+	/* like the core's workqueue, which the handlers wake: they take hardly any time here */
 	notify_wq = alloc_workqueue("roe_notify", WQ_PERCPU | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
 	return notify_wq ? 0 : -ENOMEM;
 }
@@ -31,8 +31,8 @@ void roe_notify_exit(void)
 }
 
 /**
- * roe_notify_queue - have a handler or an event called by a worker
- * @work: which does that
+ * roe_notify_queue - have a worker call a completion handler or raise an event
+ * @work: work that does that
  *
  * Context: any.
  */
@@ -58,9 +58,9 @@ static u32 user_wc_flags(int flags)
 }
 
 /*
- * RoCE has no SL on the wire, so the field tells processes what hardware says
- * there: bit 3 a UDP header, bits 2:0 the network header: 1 IPv6, 2 IPv4. UCX takes
- * the place of the destination address in the first 40 bytes from it.
+ * RoCE has no SL on the wire, so for processes the field has what hardware puts there: bit 3: there
+ * is a UDP header; bits 2:0: network header, 1 IPv6, 2 IPv4. UCX derives from it where in the first
+ * 40 bytes the destination address is.
  */
 static u8 user_sl(const struct ib_wc *wc)
 {
@@ -91,7 +91,7 @@ static void fill_user_wc(struct ib_uverbs_wc *uwc, const struct ib_wc *wc)
 		uwc->ex.imm_data = wc->ex.imm_data;
 }
 
-/* Completions in the ring that the user has not taken yet. */
+/* Number of completions in the ring that the user has not polled yet. */
 static u32 user_unpolled(struct roe_cq *cq)
 {
 	cq->user_cons = roe_ring_consumer(cq->ring, cq->user_cons);
@@ -109,7 +109,7 @@ static bool add_user(struct roe_cq *cq, const struct ib_wc *wc)
 	return true;
 }
 
-/* Completions that a kernel user has not taken yet. */
+/* Number of completions that a kernel user has not polled yet. */
 static u32 kernel_unpolled(const struct roe_cq *cq)
 {
 	return cq->wc_prod - cq->wc_cons - (cq->wc_hole_end - cq->wc_hole);
@@ -125,7 +125,7 @@ static bool add_kernel(struct roe_cq *cq, const struct ib_wc *wc)
 	return true;
 }
 
-/* Moderated: one event for many completions. An error does not wait. */
+/* Moderation, one event for many completions: does this one's wait? That of an error does not. */
 static bool hold(struct roe_cq *cq, enum ib_wc_status status)
 {
 	if (cq->mod_count <= 1 || !cq->mod_period || status != IB_WC_SUCCESS)
@@ -138,7 +138,7 @@ static bool hold(struct roe_cq *cq, enum ib_wc_status status)
 	return true;
 }
 
-/* There is an event, for all that has been added. */
+/* An event is raised, for all completions added so far. */
 static void disarm(struct roe_cq *cq)
 {
 	cq->armed = 0;
@@ -146,7 +146,7 @@ static void disarm(struct roe_cq *cq)
 	cq->announced = cq->added;
 }
 
-/* An arm is good for one event; NEXT_COMP is the stronger one. */
+/* Does this completion raise an event? An arm is good for one; NEXT_COMP includes SOLICITED. */
 static bool take_arm(struct roe_cq *cq, enum ib_wc_status status, bool solicited)
 {
 	if (!(cq->armed & IB_CQ_NEXT_COMP) &&
@@ -228,7 +228,7 @@ static void fill_user_done(struct ib_uverbs_wc *uwc, const struct ib_qp *qp,
 	uwc->reserved = 0;
 }
 
-/* Returns how many found room. */
+/* Returns how many completions found room. */
 static unsigned int add_batch(struct roe_cq *cq, struct ib_qp *qp,
 			      const struct roe_cq_batch *batch)
 {
@@ -251,9 +251,9 @@ static unsigned int add_batch(struct roe_cq *cq, struct ib_qp *qp,
 }
 
 /**
- * roe_cq_post_batch - add completions, for one look at the user's index
- * @batch: at least one
- * @qp: whose they are
+ * roe_cq_post_batch - add completions, with one read of the user's index
+ * @batch: at least one completion
+ * @qp: QP of the completions
  *
  * Context: as roe_cq_post(). The result is that of roe_cq_post() for each in turn.
  * Return: what the caller owes, bits of enum roe_cq_result.
@@ -292,7 +292,7 @@ ROE_EXPORT_FOR_TEST(roe_cq_post_batch);
  * @cq: completion queue
  *
  * Context: any; takes cq->lock.
- * Return: their number, old as soon as it is returned.
+ * Return: their number, which may be out of date at once.
  */
 u32 roe_cq_unpolled(struct roe_cq *cq)
 {
@@ -314,9 +314,9 @@ static void call_handler(struct roe_cq *cq)
 }
 
 /*
- * Whoever takes the bit calls: the worker, or who waits for the worker no longer. As a softirq
- * would: what the handler raises, as a CQ of IB_POLL_SOFTIRQ does, runs at the end of this, and
- * does not wait for ksoftirqd.
+ * Call the handler if a call is owed: whoever clears the bit calls, the worker or roe_cq_settle(),
+ * which has cancelled the worker. With softirqs disabled: a softirq that the handler raises, as for
+ * a CQ of IB_POLL_SOFTIRQ, runs in local_bh_enable() and does not wait for ksoftirqd.
  */
 static void pay(struct roe_cq *cq)
 {
@@ -333,12 +333,12 @@ static void notify_late(struct work_struct *work)
 }
 
 /**
- * roe_cq_notify - call the completion handler, once roe_cq_post() asked for it
+ * roe_cq_notify - call the completion handler, after roe_cq_post() asked for it
  * @cq: completion queue
- * @may_call: not inside a post of a kernel user, who may hold a lock that the
- *	handler takes; otherwise a worker calls it
+ * @may_call: the caller is not inside a post of a kernel user, who may hold a lock that the
+ *	handler takes; if false a worker calls the handler of a kernel user
  *
- * Context: any, no lock of ours held: the handler may poll, arm and post.
+ * Context: any, no lock of roe held: the handler may poll, arm and post.
  */
 void roe_cq_notify(struct roe_cq *cq, bool may_call)
 {
@@ -346,7 +346,7 @@ void roe_cq_notify(struct roe_cq *cq, bool may_call)
 		call_handler(cq);
 		return;
 	}
-	/* the bit first: what is queued while roe_cq_settle() cancels the work is not queued */
+	/* the bit first: while roe_cq_settle() cancels the work queue_work() does nothing */
 	set_bit(0, &cq->owed);
 	roe_notify_queue(&cq->notify_work);
 }
@@ -368,7 +368,7 @@ static void raise_error(struct work_struct *work)
 		cq->ib.event_handler(&event, cq->ib.cq_context);
 }
 
-/* The first of the completions held back has waited for a whole period. */
+/* The first completion held back by moderation has waited for a whole period. */
 static enum hrtimer_restart end_period(struct hrtimer *timer)
 {
 	struct roe_cq *cq = container_of(timer, struct roe_cq, mod_timer);
@@ -386,12 +386,12 @@ static enum hrtimer_restart end_period(struct hrtimer *timer)
 }
 
 /**
- * roe_cq_settle() - call the handler of a kernel user that is still owed to a QP
- * @cq: of the QP; nothing is done if a process polls it
+ * roe_cq_settle() - make the handler calls of a kernel user that are still owed
+ * @cq: of a QP that goes; nothing is done if a process polls the CQ
  *
- * ib_free_cq() stops the polling, and frees what belongs to that, before it tells us. A
- * handler that is called after that, by the worker or at the end of a period, would begin it
- * again; so none is owed any more once the last QP has gone.
+ * ib_free_cq() stops polling, and frees what polling needs, before it calls destroy_cq. A handler
+ * called after that, by the worker or at the end of a moderation period, would start polling again.
+ * So no call may be owed any more once the last QP of the CQ has gone.
  *
  * Context: process, may sleep: waits for a handler that is running, not for the worker.
  */
@@ -400,12 +400,12 @@ void roe_cq_settle(struct roe_cq *cq)
 	if (cq->ring)
 		return;
 	if (hrtimer_cancel(&cq->mod_timer)) {
-		/* as a softirq would */
+		/* with softirqs disabled, as the timer would */
 		local_bh_disable();
 		end_period(&cq->mod_timer);
 		local_bh_enable();
 	}
-	/* other QPs of this CQ go on meanwhile: what they are owed is paid as well */
+	/* other QPs of this CQ may go on meanwhile: calls owed to them are made as well */
 	cancel_work_sync(&cq->notify_work);
 	pay(cq);
 }
@@ -451,7 +451,7 @@ ROE_EXPORT_FOR_TEST(roe_cq_init_kernel);
  * @cq: zeroed
  * @entries: completions it must hold, at least 1
  * @uctx: user context that may map the ring; NULL in KUnit
- * @mi: how to map it; with @uctx only
+ * @mi: takes how to map the ring; with @uctx only
  *
  * Return: 0 or a negative errno.
  */
@@ -473,10 +473,10 @@ int roe_cq_init_user(struct roe_cq *cq, u32 entries, struct ib_ucontext *uctx,
 ROE_EXPORT_FOR_TEST(roe_cq_init_user);
 
 /**
- * roe_cq_exit - give back what roe_cq_init_*() took
+ * roe_cq_exit - free what roe_cq_init_*() has allocated
  * @cq: no QP uses it any more
  *
- * Context: process: waits for an event that is being raised.
+ * Context: process; waits for an event that is being raised.
  */
 void roe_cq_exit(struct roe_cq *cq)
 {
@@ -486,7 +486,7 @@ void roe_cq_exit(struct roe_cq *cq)
 	hrtimer_cancel(&cq->mod_timer);
 	cancel_work_sync(&cq->error_work);
 	cancel_work_sync(&cq->notify_work);
-	/* "rdma resource" of an older core shows it until destroy_cq has returned */
+	/* "rdma resource" of an older core shows the CQ until destroy_cq has returned */
 	spin_lock_irqsave(&cq->lock, flags);
 	cq->ring = NULL;
 	spin_unlock_irqrestore(&cq->lock, flags);
@@ -547,7 +547,7 @@ ROE_EXPORT_FOR_TEST(roe_cq_create);
 
 /**
  * roe_cq_destroy - the destroy_cq verb
- * @ibcq: the core has seen to it that no QP uses it
+ * @ibcq: no QP uses it: the core has checked that
  * @udata: not used
  *
  * Return: 0.
@@ -562,9 +562,10 @@ int roe_cq_destroy(struct ib_cq *ibcq, struct ib_udata *udata)
 ROE_EXPORT_FOR_TEST(roe_cq_destroy);
 
 /*
- * Move some to a new ring, from number *@next on, and make it the ring of the CQ once
- * it has them all. Meanwhile the user polls and completions come: what was polled before
- * its turn is left out, what is polled after it counts as polled in the new ring.
+ * Move some completions to a new ring, from number *@next on (as @added counts), and make it the
+ * ring of the CQ once it has all of them. Between calls the user polls and completions are added:
+ * those polled before they are moved are left out, those polled after it count as polled in the new
+ * ring.
  */
 static int move_some(struct roe_cq *cq, struct roe_ring *to, u32 *next)
 {
@@ -595,7 +596,7 @@ static int move_some(struct roe_cq *cq, struct roe_ring *to, u32 *next)
  * @cq: a user's CQ
  * @ring: new and empty
  *
- * Context: process, may sleep: there may be millions.
+ * Context: process, may sleep: there may be millions of completions.
  * Return: the old ring, to be destroyed; ERR_PTR(-EINVAL) if @ring is too small.
  */
 struct roe_ring *roe_cq_swap_ring(struct roe_cq *cq, struct roe_ring *ring)
@@ -606,7 +607,7 @@ struct roe_ring *roe_cq_swap_ring(struct roe_cq *cq, struct roe_ring *ring)
 
 	mutex_lock(&cq->resize_lock);
 	old = cq->ring;
-	/* not behind the oldest that is there, whatever comes now */
+	/* not after the oldest unpolled completion, whatever is added now */
 	next = READ_ONCE(cq->added) - roe_ring_capacity(old);
 	do {
 		spin_lock_irq(&cq->lock);
@@ -664,9 +665,10 @@ destroy_ring:
 }
 
 /*
- * Look at some completions behind the hole: it takes in those of @qp from before @end, others
- * go to its beginning. Where the queue ends it is closed. Between two parts completions come
- * and are polled, in order: who has polled up to the hole goes on behind it.
+ * Look at some completions behind the hole, wc_hole to wc_hole_end: those of @qp from before @end
+ * become part of it, all others are moved to its beginning. At the end of the queue the hole is
+ * closed. Between two calls completions are added and polled, in order: polling that has come to
+ * the hole goes on behind it.
  */
 static bool forget_some(struct roe_cq *cq, const struct ib_qp *qp, u32 end)
 {
@@ -692,13 +694,13 @@ static bool forget_some(struct roe_cq *cq, const struct ib_qp *qp, u32 end)
 }
 
 /**
- * roe_cq_forget() - drop what a QP has left in a CQ
+ * roe_cq_forget() - drop the completions that a QP has left in a CQ
  * @cq: of the QP; nothing is done if a process polls it
- * @qp: adds no more, at least not to what is there now
+ * @qp: adds no more completions, or only later ones, which are not dropped
  *
- * Who has polled them already has to know about the end of the QP.
+ * A user that has polled some of them already has to know itself that the QP has gone.
  *
- * Context: process, may sleep: there may be millions.
+ * Context: process, may sleep: there may be millions of completions.
  */
 void roe_cq_forget(struct roe_cq *cq, const struct ib_qp *qp)
 {
@@ -724,7 +726,10 @@ void roe_cq_forget(struct roe_cq *cq, const struct ib_qp *qp)
 
 ROE_EXPORT_FOR_TEST(roe_cq_forget);
 
-/* Returns the old array. Little waits: a kernel user polls as soon as there is anything. */
+/*
+ * Returns the old array. All at once, since few completions wait: a kernel user polls as soon as
+ * there are any.
+ */
 static struct ib_wc *swap_array(struct roe_cq *cq, struct ib_wc *wc, u32 mask)
 {
 	struct ib_wc *old = cq->wc;
@@ -739,7 +744,7 @@ static struct ib_wc *swap_array(struct roe_cq *cq, struct ib_wc *wc, u32 mask)
 }
 
 /**
- * roe_cq_reserve() - room in a kernel user's CQ, beside what that has asked for
+ * roe_cq_reserve() - reserve room in a kernel user's CQ, in addition to the size asked for
  * @cq: nothing is done if a process polls it
  * @n: completions
  *
@@ -756,8 +761,8 @@ int roe_cq_reserve(struct roe_cq *cq, u32 n)
 		return 0;
 	mutex_lock(&cq->resize_lock);
 	/*
-	 * Controllers of storage share CQs: the memory may come from pages that are written by one
-	 * whose QP has failed, and destroy_qp waits for this lock.
+	 * Storage controllers share CQs. The allocation must not write pages back through a
+	 * controller whose QP has failed: that waits for destroy_qp, which waits for this lock.
 	 */
 	noio = memalloc_noio_save();
 	slots = roundup_pow_of_two(cq->ib.cqe + cq->reserved + n);
@@ -782,7 +787,7 @@ int roe_cq_reserve(struct roe_cq *cq, u32 n)
 ROE_EXPORT_FOR_TEST(roe_cq_reserve);
 
 /**
- * roe_cq_release() - room is needed no longer; the next QP may have it
+ * roe_cq_release() - release room that roe_cq_reserve() has reserved, for the next QP
  * @cq: as in roe_cq_reserve()
  * @n: completions
  *
@@ -800,7 +805,7 @@ ROE_EXPORT_FOR_TEST(roe_cq_release);
 
 /* --- use ------------------------------------------------------------------- */
 
-/* The next one, or NULL. */
+/* The next completion to poll, or NULL. */
 static const struct ib_wc *take(struct roe_cq *cq)
 {
 	if (cq->wc_cons == cq->wc_hole) {
@@ -836,9 +841,9 @@ int roe_cq_poll(struct ib_cq *ibcq, int num, struct ib_wc *wc)
 ROE_EXPORT_FOR_TEST(roe_cq_poll);
 
 /*
- * Whether an event is due for what is there already: completions that are newer than the last
- * event and not polled. Not for all that is not polled, or who arms before polling would have
- * two events each time.
+ * Is an event due for completions that are there already? Only for those that are newer than the
+ * last event and not polled: if older unpolled ones counted, a user that arms before it polls would
+ * get two events each time.
  */
 static bool arm_late(struct roe_cq *cq, u32 unpolled)
 {
@@ -852,9 +857,10 @@ static bool arm_late(struct roe_cq *cq, u32 unpolled)
  * @ibcq: any CQ
  * @notify: IB_CQ_SOLICITED or IB_CQ_NEXT_COMP, and IB_CQ_REPORT_MISSED_EVENTS
  *
- * A completion that came between the last poll and this has its event as well, as on NICs:
- * UCX, for one, does not poll again between arming and sleeping. Others have an event too
- * many, as ibv_get_cq_event(3) says. Who asks about missed events is told instead.
+ * A completion added between the last poll and this call raises an event as well, as on NICs:
+ * UCX, for one, does not poll again between arming and sleeping. Other users may get one event too
+ * many, which ibv_get_cq_event(3) allows. A user that asks about missed events gets no such event,
+ * but is told by the return value.
  *
  * Context: any. The event of a kernel user comes from a worker.
  * Return: 1 if missed events were asked about and the CQ is not empty, else 0.
@@ -887,7 +893,7 @@ ROE_EXPORT_FOR_TEST(roe_cq_arm);
  * @count: completions for which an event may wait; 0, 1: it does not
  * @period: us that it waits at most; 0: it does not
  *
- * Context: any. An event that waits already keeps its time.
+ * Context: any. An event that waits already keeps its deadline.
  * Return: 0.
  */
 int roe_cq_moderate(struct ib_cq *ibcq, u16 count, u16 period)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Completion queues. One spinlock (irqsave: kernel users poll from anywhere)
- * guards all state; it is the innermost lock, taken inside a QP's lock. The
- * completion handler is called outside of every lock, by roe_cq_notify() or its
+ * Completion queues. One spinlock (irqsave: kernel users poll from any context)
+ * guards all state; it is the innermost lock, taken inside qp->lock. The
+ * completion handler is called without any lock held, by roe_cq_notify() or its
  * worker.
  */
 #ifndef ROE_CQ_H
@@ -19,30 +19,30 @@
 
 struct roe_cq {
 	struct ib_cq		ib;
-	spinlock_t		lock;	/* what is below, unless it says otherwise */
+	spinlock_t		lock;	/* guards all fields below, unless noted */
 	struct roe_ring		*ring;	/* user CQ: struct ib_uverbs_wc elements */
 	struct ib_wc		*wc;	/* kernel CQ: array of wc_mask + 1 */
 	u32			wc_mask, wc_prod, wc_cons;
-	u32			reserved;	/* for its QPs, beside ib.cqe; resize_lock */
-	u32			wc_hole, wc_hole_end;	/* roe_cq_forget() is at work: not there */
-	u32			added;		/* completions ever added ... */
-	u32			announced;	/* ... up to the last event ... */
-	u32			solicited;	/* ... up to the last solicited or failed one */
-	u32			user_cons;	/* last plausible consumer of the user */
-	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not */
-	bool			overrun;	/* CQ error: nothing is added any more */
-	bool			lossy;		/* no error: what finds no room is lost; const */
-	u16			mod_count;	/* moderation: completions ... */
-	u16			mod_period;	/* ... or us that an event may wait */
-	u32			held;		/* completions that an event waits for */
-	struct mutex		resize_lock;	/* one at a time moves completions in parts */
+	u32			reserved;	/* entries for its QPs beside ib.cqe; resize_lock */
+	u32			wc_hole, wc_hole_end;	/* roe_cq_forget(): void entries between */
+	u32			added;		/* completions added so far ... */
+	u32			announced;	/* ... value of added at the last event ... */
+	u32			solicited;	/* ... and at the last solicited or failed one */
+	u32			user_cons;	/* last plausible consumer index of the user */
+	u8			armed;		/* enum ib_cq_notify_flags bits, 0: not armed */
+	bool			overrun;	/* CQ error: no completion is added any more */
+	bool			lossy;		/* no error, completions are lost if full; const */
+	u16			mod_count;	/* moderation: completions for an event ... */
+	u16			mod_period;	/* ... or us that it waits */
+	u32			held;		/* completions whose event waits */
+	struct mutex		resize_lock;	/* one resize, forget or reserve at a time */
 	struct hrtimer		mod_timer;	/* softirq */
 	struct work_struct	error_work;	/* raises IB_EVENT_CQ_ERR once */
 	struct work_struct	notify_work;	/* calls a kernel user's handler ... */
-	unsigned long		owed;		/* ... if that is owed: bit 0, atomic */
+	unsigned long		owed;		/* ... if such a call is owed: bit 0, atomic */
 };
 
-/* A success of which there is nothing unusual to be told. */
+/* A successful completion, reduced to the fields that an ordinary one has. */
 struct roe_done {
 	u64			wr_id;
 	u32			byte_len;
@@ -59,7 +59,7 @@ struct roe_done {
 
 #define ROE_CQ_BATCH	32
 
-/* What one run of a QP has completed, in order; all of one CQ. */
+/* Completions of one run of a QP, in order; all for one CQ. */
 struct roe_cq_batch {
 	struct roe_cq		*cq;
 	unsigned int		n;
@@ -78,8 +78,8 @@ enum roe_cq_result {
 };
 
 /*
- * Handlers and events that a worker must call. What writes back dirty pages over
- * this device waits for them, so they may not wait for memory: WQ_MEM_RECLAIM.
+ * A worker for handlers and events. Writeback of dirty pages over this device waits for them, so
+ * they must not wait for memory: WQ_MEM_RECLAIM.
  */
 int roe_notify_init(void);
 void roe_notify_exit(void);
@@ -88,31 +88,31 @@ void roe_notify_queue(struct work_struct *work);
 /*
  * Add a completion (kernel flags and values; translated for user CQs).
  * @solicited: SE of the last packet; an error counts as solicited (wire.md 8).
- * Any context, QP lock may be held. Takes cq->lock.
+ * Any context, qp->lock may be held. Takes cq->lock.
  */
 enum roe_cq_result roe_cq_post(struct roe_cq *cq, const struct ib_wc *wc, bool solicited);
-/* The same for many of one QP at once; returns bits of enum roe_cq_result. */
+/* The same for many completions of one QP at once; returns bits of enum roe_cq_result. */
 unsigned int roe_cq_post_batch(const struct roe_cq_batch *batch, struct ib_qp *qp);
 /* Completions nobody has polled yet; takes cq->lock. */
 u32 roe_cq_unpolled(struct roe_cq *cq);
 void roe_cq_notify(struct roe_cq *cq, bool may_call);
 /*
- * What a kernel user's QP has left in a CQ when it is destroyed or reset goes, since each
- * completion points to the QP. That of a process stays there, as IBTA allows.
+ * Remove the completions that a kernel user's QP has left in a CQ when it is destroyed or reset,
+ * since each of them points to the QP. Those of a process stay there, as IBTA allows.
  */
 void roe_cq_forget(struct roe_cq *cq, const struct ib_qp *qp);
 void roe_cq_settle(struct roe_cq *cq);
 int roe_cq_reserve(struct roe_cq *cq, u32 n);
 void roe_cq_release(struct roe_cq *cq, u32 n);
 
-/* The CQ without a device: what the verbs below and KUnit have in common. */
+/* A CQ without a device: shared by the verbs below and KUnit. */
 int roe_cq_init_kernel(struct roe_cq *cq, u32 entries);
 int roe_cq_init_user(struct roe_cq *cq, u32 entries, struct ib_ucontext *uctx,
 		     struct mminfo *mi);
 void roe_cq_exit(struct roe_cq *cq);
 /*
- * Move what the user has not polled yet into @ring, which is the CQ's from then
- * on. Returns the old ring, the caller's now; ERR_PTR(-EINVAL) if @ring is too
+ * Move the completions that the user has not polled yet into @ring, which belongs to the CQ from
+ * then on. Returns the old ring, which the caller owns now; ERR_PTR(-EINVAL) if @ring is too
  * small. Process context.
  */
 struct roe_ring *roe_cq_swap_ring(struct roe_cq *cq, struct roe_ring *ring);

@@ -1,55 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Messages of a stream that wait for company.
+ * Messages of a stream that wait for later ones.
  *
- * Where no relay (relay.c) looks at the ring, for lack of an idle processor, a process
- * that posts small messages to a QP faster than they can be sent one by one is served best
- * if some of them leave as one train: one walk through IP, one ACK. A doorbell then does
- * no more than copy the WQE in, and a later one sends what has come together.
+ * Where no relay (relay.c) looks at the ring, for lack of an idle CPU, a process that posts
+ * small messages to a QP faster than they can be sent one by one is served best if some of
+ * them leave as one train: one walk through IP, one ACK. A doorbell then only copies the WQE
+ * in, and a later doorbell sends the messages held so far.
  *
- * Only messages wait whose end the process cannot be waiting for, because it has not
- * asked for a completion: nor may it look at what a READ has brought before there is one.
- * The first that is signaled, or solicited, takes all of them along. So does anything
- * else that makes the QP run, as an ACK. What is left when the process stops in the middle
- * leaves by the clock.
+ * Only messages are held whose end the process cannot be waiting for, because it has not
+ * asked for a completion; before it has one it may not look at the data of a READ either.
+ * The first message that is signaled or solicited takes all held ones along. So does anything
+ * else that makes the QP run, such as an ACK. If the process stops posting in the middle, the
+ * timer sends the rest.
  *
- * A process may yet wait for the answer of its peer. So the first message after a pause,
- * or after one of another QP, leaves at once: who sends one to each of many peers never
- * waits. And each train that the clock had to send, while the process rang no doorbell of
- * another QP either, doubles the number of doorbells that are a stream, which are counted
- * anew; it takes many good ones to halve it. At the end nothing waits, but for another
- * attempt after a second.
+ * Still a process may wait for the answer of its peer. So the first message after a pause,
+ * or after a message on another QP, leaves at once: the messages of a process that sends one
+ * to each of many peers never wait. And each train that the timer had to send, while the process
+ * did not ring a doorbell of another QP either, doubles the number of doorbells that count as a
+ * stream, and restarts their count; it takes many good trains to halve that number. In the end
+ * nothing waits, except for another attempt after a second.
  *
  * Contexts: doorbells of user QPs and their timer; qp->lock held, softirqs disabled.
  */
 #include "hold.h"
 #include "transport.h"
 
-/* Doorbells of a QP in a row that came faster than one could be served: a stream. */
+/* A stream: this many doorbells of a QP in a row that came faster than one could be served. */
 #define NEED_MIN	16u
-/* No number of them is ... */
+/* With this value no number of doorbells is a stream ... */
 #define NEED_MAX	16384u
-/* ... until so long after the last train in vain; then half as many are. */
+/* ... until so long after the last train in vain; then half of it is. */
 #define AGAIN_NS	NSEC_PER_SEC
-/* Trains that were filled or called for, for each one that the clock had to send. */
+/* Trains that were full or sent by a signaled message, to make up for one that the timer sent. */
 #define GOOD_TRAINS	64
-/* They leave when so many are together, the length of a train without ACK requests. */
+/* Held messages leave at this number, the length of a train without ACK requests. */
 #define HOLD_PKTS	32
 #define HOLD_NS		NSEC_PER_MSEC
-/* A process that has rung no doorbell for so long at their end is waiting itself. */
+/* A process without a doorbell for so long before the hold expires is waiting itself. */
 #define IDLE_NS		(HOLD_NS / 4)
-/* In a stream the pause between doorbells is at most a part of what one costs. */
+/* In a stream the pause between doorbells is at most this part (1/n) of the cost of a doorbell. */
 #define PAUSE_PART	2
-/* A longer one makes good for so many that were shorter. */
+/* A longer pause cancels this many shorter ones. */
 #define RUN_BREAK	4u
 
 /**
- * roe_pace_doorbell() - a process rings: is it faster than its messages leave?
+ * roe_pace_doorbell() - a doorbell: does the process post faster than its messages leave?
  * @pace: of the CPU
- * @qp: whose doorbell it is
+ * @qp: QP of the doorbell
  * @now: ns
  *
- * Return: true if it comes right behind another one of the same QP.
+ * Return: true if the doorbell comes right after another one of the same QP.
  */
 bool roe_pace_doorbell(struct roe_pace *pace, const struct roe_qp *qp, u64 now)
 {
@@ -63,7 +63,7 @@ bool roe_pace_doorbell(struct roe_pace *pace, const struct roe_qp *qp, u64 now)
 ROE_EXPORT_FOR_TEST(roe_pace_doorbell);
 
 /**
- * roe_pace_sent() - a doorbell has sent what was there
+ * roe_pace_sent() - note the cost of a doorbell that has sent its messages
  * @pace: of the CPU
  * @begin: of the doorbell, ns
  * @end: of the same
@@ -80,7 +80,7 @@ ROE_EXPORT_FOR_TEST(roe_pace_sent);
 
 static bool waits_for_company(const struct roe_swqe *wqe)
 {
-	/* one that failed at the door is reported at once */
+	/* a WQE that was found bad when it was copied in is reported at once */
 	if (wqe->status != IB_WC_SUCCESS ||
 	    (wqe->flags & (IB_SEND_SIGNALED | IB_SEND_SOLICITED)))
 		return false;
@@ -96,7 +96,7 @@ static bool waits_for_company(const struct roe_swqe *wqe)
 	}
 }
 
-/* One doorbell may bring several: those that came since the last look at them. */
+/* May all messages wait? One doorbell may bring several: look at those not looked at before. */
 static bool all_wait(const struct roe_qp *qp)
 {
 	const struct roe_sq *sq = &qp->sq;
@@ -110,7 +110,7 @@ static bool all_wait(const struct roe_qp *qp)
 	return true;
 }
 
-/* Doorbells in a row, net of those that came alone: are they a stream by now? */
+/* Count doorbells in quick succession, less those that came alone: are they a stream by now? */
 static bool streams(struct roe_hold *hold, u64 now, bool behind)
 {
 	if (!behind) {
@@ -123,7 +123,7 @@ static bool streams(struct roe_hold *hold, u64 now, bool behind)
 	return hold->need < NEED_MAX && hold->run >= hold->need;
 }
 
-/* What had waited leaves with company. */
+/* The held messages leave together with others: the wait was worth it. */
 static void good(struct roe_hold *hold)
 {
 	hold->until = 0;
@@ -135,10 +135,10 @@ static void good(struct roe_hold *hold)
 
 /**
  * roe_hold_message() - a doorbell has brought small messages: shall they wait?
- * @qp: connected, in RTS; the messages are in the SQ
+ * @qp: RC or UC; the messages are in the SQ
  * @ctx: the time
- * @pace: of the CPU; stays
- * @behind: of roe_pace_doorbell()
+ * @pace: of the CPU; @qp keeps the pointer
+ * @behind: result of roe_pace_doorbell()
  *
  * Return: true if nothing is to be sent now.
  */
@@ -147,7 +147,7 @@ bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, const struct
 {
 	struct roe_hold *hold = &qp->hold;
 
-	/* what the peer is owed does not wait, and they go with it */
+	/* answers owed to the peer do not wait, and messages in the SQ leave with them */
 	if (!streams(hold, ctx->now, behind) || qp->state != IB_QPS_RTS ||
 	    roe_resp_owes(&qp->resp) || !all_wait(qp)) {
 		if (hold->until)
@@ -164,7 +164,7 @@ bool roe_hold_message(struct roe_qp *qp, const struct roe_ctx *ctx, const struct
 ROE_EXPORT_FOR_TEST(roe_hold_message);
 
 /**
- * roe_hold_expired() - the process posts no more to this QP: what waits leaves now
+ * roe_hold_expired() - the hold timed out: the held messages leave now
  * @qp: the QP
  */
 void roe_hold_expired(struct roe_qp *qp)
@@ -182,7 +182,7 @@ void roe_hold_expired(struct roe_qp *qp)
 }
 
 /**
- * roe_hold_reset() - nothing is known about the process
+ * roe_hold_reset() - forget what was learned about the process
  * @qp: the QP
  */
 void roe_hold_reset(struct roe_qp *qp)

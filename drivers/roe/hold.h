@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Messages of a stream that wait for company: see hold.c. */
+/* Messages of a stream that wait for later ones: see hold.c. */
 #ifndef ROE_HOLD_H
 #define ROE_HOLD_H
 
@@ -10,20 +10,20 @@ struct roe_ctx;
 
 /* How fast the process on a CPU posts. Racy: a wrong guess costs little. */
 struct roe_pace {
-	const struct roe_qp *last;	/* whose doorbell was the last; only compared */
-	u64	end;		/* ns, of that one */
-	u32	cost;		/* ns, of a doorbell that sends, on average */
+	const struct roe_qp *last;	/* QP of the last doorbell; only compared */
+	u64	end;		/* ns: end of the last doorbell */
+	u32	cost;		/* ns that a sending doorbell takes, on average */
 };
 
-/* Of a QP: under qp->lock. */
+/* State of a QP: under qp->lock. */
 struct roe_hold {
-	u64	until;		/* ns: what is in the SQ may wait; 0: nothing does */
-	const struct roe_pace *pace;	/* of the CPU whose process has posted it */
-	u64	again;		/* ns: who had waited in vain too often may wait again */
-	u32	behind;		/* SQ index behind what may */
-	u32	run;		/* doorbells in a row, net of those that came alone */
-	u32	need;		/* so many are a stream; NEED_MAX: none is */
-	u32	good;		/* trains since the clock had to send one */
+	u64	until;		/* ns: WQEs in the SQ are held until then; 0: none */
+	const struct roe_pace *pace;	/* of the CPU where they were posted */
+	u64	again;		/* ns: after too many waits in vain, try again then */
+	u32	behind;		/* SQ index after the last held WQE */
+	u32	run;		/* doorbells in quick succession, less others */
+	u32	need;		/* run that counts as a stream; NEED_MAX: none does */
+	u32	good;		/* held trains since the timer had to send one */
 };
 
 bool roe_pace_doorbell(struct roe_pace *pace, const struct roe_qp *qp, u64 now);

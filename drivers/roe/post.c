@@ -57,8 +57,9 @@ static bool may_post(const struct roe_qp *qp)
 }
 
 /*
- * Enabling softirqs is not allowed there: completion handlers may want a lock that the
- * caller holds. With PREEMPT_RT a lock leaves interrupts on, but is an RCU section.
+ * True where a post must not enable softirqs, because completion handlers may take a lock that the
+ * caller holds: with interrupts off. With PREEMPT_RT a held lock leaves interrupts on, but it is an
+ * RCU read-side section.
  */
 static bool softirqs_stay_off(void)
 {
@@ -77,7 +78,7 @@ static void kick(struct roe_qp *qp)
 /**
  * roe_qp_post_send() - ib_device_ops.post_send
  * @ibqp: the QP
- * @wr: list of a kernel user; for a user QP the ring counts, not the list
+ * @wr: list of a kernel user; for a user QP the ring counts and the list is ignored
  * @bad: first request not posted
  *
  * Any context for kernel QPs, process context for user QPs.
@@ -110,8 +111,8 @@ int roe_qp_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
  * @wr: list
  * @bad: first request not posted
  *
- * Any context. In ERR the worker flushes what is posted; an RNR NAK that waits for it does
- * not any more.
+ * Any context. The worker runs the QP if it is in ERR, to flush the receives, or if an RNR NAK
+ * waits for a receive WQE.
  *
  * Return: 0, -EINVAL, -ENOMEM.
  */
@@ -128,7 +129,7 @@ int roe_qp_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	err = roe_rq_post(&qp->rq, wr, bad);
 	/* the WQEs before the state: pairs with the barrier in roe_complete_error() */
 	smp_mb();
-	/* what is set at this moment, the timer looks after */
+	/* if rnr_look is being set at this moment and missed here, the timer takes the receive */
 	if (READ_ONCE(qp->state) == IB_QPS_ERR || READ_ONCE(qp->resp.rnr_look))
 		roe_qp_defer(qp);
 	return err;

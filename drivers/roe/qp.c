@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Queue pairs: numbers, birth, death. What they do meanwhile is in qp_run.c.
+ * Queue pairs: QPN table, create, destroy. How a QP runs in between is in qp_run.c.
  *
  * Contexts: verbs, in process context; lookups, in an RCU read-side section. Locks:
- * bucket_lock, when the table of numbers changes; that of a PD, for its list of UD QPs.
+ * bucket_lock, when the QPN table changes; the lock of a PD, for its list of UD QPs.
  *
  * Why destroy is safe, step by step:
- *   0. What is owed has left; no relay looks at the SQ any more, and no doorbell comes
- *      that would ask for one.
+ *   0. Posted requests and owed answers have left; no relay looks at the SQ any more, and no
+ *      further doorbell comes that could ask a relay to take the QP.
  *   1. The QPN is erased: no new receive finds the QP.
- *   2. state = RESET under the lock: who still holds it from a lookup, the
+ *   2. state = RESET under the lock: a context that still holds the QP from a lookup, the
  *      timer or the worker does nothing with it, arms and queues nothing.
- *   3. A grace period: every such user was in an RCU read-side section and has
- *      left it; so tx_busy is clear and no packet of ours is being built.
- *   4. Timer and works are cancelled; they could only be running out of 2. Workers that
- *      bring pages look for a QP by number and id; what none has begun with goes.
- *   5. What is left in CQs of kernel users goes: it points to the QP. Handlers that are
- *      still to be called are called: the last QP has gone when a CQ goes.
- *   6. CQs, PD and the address vector are ours until here, then freed.
+ *   3. A grace period: every such context was in an RCU read-side section and has left it; so
+ *      tx_busy is clear and no packet of this QP is being built.
+ *   4. Timer and works are cancelled; if they still run, they do nothing (step 2). Workers
+ *      that bring pages look up the QP by number and id; requests for pages that no worker has
+ *      begun are dropped.
+ *   5. Completions left in CQs of kernel users are removed, because they point to the QP.
+ *      Completion handlers that are still owed are called now: a CQ may be freed once its last
+ *      QP is gone.
+ *   6. CQs, PD and address vector stay valid until here; they may be freed afterwards.
  */
 #include <linux/jhash.h>
 #include <linux/random.h>
@@ -34,9 +36,10 @@
 #define QPN_LIMIT	XA_LIMIT(16, ROE_QPN_MCAST - 1)
 
 /*
- * One number space for all devices: a QPN alone finds its QP. Numbers are given out in
- * turn from a large space, so as a tree they would be a deep one. Who makes many QPs may
- * keep those whose numbers he likes: none of them is to know what shares a bucket.
+ * One number space for all devices: a QPN alone finds its QP. QPNs are allocated cyclically from
+ * a large space, so a lookup in the xarray would walk a deep tree; hence a hash table. A process
+ * can create many QPs and keep only those with QPNs of its choice, so the hash has a secret:
+ * nobody can know which QPNs share a bucket.
  */
 #define QPN_BUCKETS	BIT(13)
 static u32 bucket_secret __ro_after_init;
@@ -57,7 +60,7 @@ int roe_qp_init(void)
 		roe_qp_doorbell_exit();
 		return err;
 	}
-	/* peers remember QPNs of connections for a while, also those of a module before this */
+	/* peers remember QPNs of ended connections for a while, also across a module reload */
 	qpn_next = get_random_u32() & ROE_QPN_MCAST;
 	bucket_secret = get_random_u32();
 	return 0;
@@ -79,8 +82,8 @@ static struct hlist_head *bucket_of(u32 qpn)
  * roe_qp_lookup() - find a QP by number
  * @qpn: not that of QP1
  *
- * Caller in an RCU read-side section, in which the QP stays valid, though it may die:
- * look at its state under the lock.
+ * The caller is in an RCU read-side section. The QP stays allocated in it, but may be on its way
+ * out: check its state under the lock.
  *
  * Return: the QP or NULL.
  */
@@ -114,22 +117,22 @@ static int check_caps(const struct ib_qp_init_attr *init)
 	if (cap->max_send_wr > ROE_MAX_QP_WR || cap->max_send_sge > ROE_MAX_SGE ||
 	    cap->max_inline_data > ROE_MAX_INLINE)
 		return -EINVAL;
-	/* with an SRQ the RQ does not exist, whatever its size */
+	/* with an SRQ there is no RQ, so its requested size does not matter */
 	if (!init->srq && (cap->max_recv_wr > ROE_MAX_QP_WR || cap->max_recv_sge > ROE_MAX_SGE))
 		return -EINVAL;
 	return 0;
 }
 
 /*
- * Payload room of a WQE: SGEs or inline bytes share it (abi.md section 6), and one SGE
- * is more than the 8 bytes of an ATOMIC_WRITE.
+ * Payload room of a WQE: SGEs or inline bytes share it (abi.md section 6). One SGE is larger than
+ * the 8 bytes of an ATOMIC_WRITE, so these fit, too.
  */
 static u32 send_room(u32 max_sge, u32 max_inline)
 {
 	return max_t(u32, max_sge * sizeof(struct rxe_sge), max_inline);
 }
 
-/* What the kernel makes for itself is not on the account of who happens to be current. */
+/* QPs of kernel users are not charged to whatever task happens to be current. */
 static gfp_t gfp_of(const struct ib_ucontext *uctx)
 {
 	return uctx ? GFP_KERNEL_ACCOUNT : GFP_KERNEL;
@@ -147,7 +150,7 @@ static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext 
 	sq->max_inline = room;
 	sq->mask = roundup_pow_of_two(cap->max_send_wr + 1) - 1;
 	if (uctx) {
-		/* a QP that only receives; the library maps a ring in any case */
+		/* at least 1: the library maps the ring also of a QP that only receives */
 		sq->ring = roe_ring_create(max_t(u32, cap->max_send_wr, 1),
 					   sizeof(struct rxe_send_wqe) + room, uctx, mi);
 		if (IS_ERR(sq->ring))
@@ -160,7 +163,7 @@ static int init_sq(struct roe_qp *qp, struct ib_qp_cap *cap, struct ib_ucontext 
 	sq->slots = kvcalloc(sq->mask + 1, BIT(sq->log2), gfp_of(uctx) | __GFP_NOWARN);
 	if (!sq->slots)
 		return -ENOMEM;
-	/* kernel users count with it, against their CQs as well */
+	/* not for kernel users, who count with this value, also against the size of their CQs */
 	if (uctx)
 		cap->max_send_wr = sq->max_wr;
 	cap->max_send_sge = sq->max_sge;
@@ -211,7 +214,7 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	qp->rcq = roe_cq(init->recv_cq);
 	qp->srq = init->srq ? roe_srq(init->srq) : NULL;
 	qp->pkey = ROE_DEFAULT_PKEY;
-	/* of datagrams: the receive buffer is the limit, and the port's MTU */
+	/* datagrams: the limit is the receive buffer, and the MTU of the port */
 	qp->mtu = roe_qp_is_ud(qp) ? 4096 : 256;
 	qp->attr.port_num = 1;
 	qp->attr.path_mig_state = IB_MIG_MIGRATED;
@@ -221,7 +224,7 @@ static void init_fields(struct roe_qp *qp, const struct ib_qp_init_attr *init)
 	roe_qp_init_timer(qp);
 }
 
-/* QP1 is found by the device; the number is the same for all. */
+/* QP1 is found through its device: all devices have the same number for it. */
 static int publish_gsi(struct roe_qp *qp)
 {
 	qp->qpn = ROE_QPN_GSI;
@@ -245,7 +248,7 @@ static int publish(struct roe_qp *qp)
 	static atomic64_t last_id;
 	int err;
 
-	/* in place before anybody finds it */
+	/* set before a lookup can find the QP */
 	qp->id = atomic64_inc_return(&last_id);
 	err = qp->type == IB_QPT_GSI ? publish_gsi(qp) : publish_number(qp);
 	if (err)
@@ -304,9 +307,9 @@ static u32 receives(const struct roe_qp *qp)
 }
 
 /*
- * When a QP fails each of its WQEs completes, signaled or not, faster than a kernel user polls
- * that has a CQ for what it signals (nvmet): no room would be the end of the CQ, of all other
- * QPs that share it, and of who waits for a drain.
+ * When a QP fails, each of its WQEs completes, signaled or not, faster than the kernel user polls.
+ * Some kernel users (nvmet) size the CQ for their signaled WQEs only. An overrun would end the CQ
+ * and all QPs that share it, and a drain would wait forever.
  */
 static int reserve_completions(struct roe_qp *qp)
 {
@@ -357,7 +360,7 @@ static int create(struct roe_qp *qp, struct ib_qp_init_attr *init, struct ib_uco
 }
 
 /**
- * roe_qp_forget_completions() - what a kernel user's QP has left in its CQs goes
+ * roe_qp_forget_completions() - remove the completions of a kernel user's QP from its CQs
  * @qp: in RESET. Process context, may sleep
  */
 void roe_qp_forget_completions(struct roe_qp *qp)
@@ -367,7 +370,7 @@ void roe_qp_forget_completions(struct roe_qp *qp)
 		roe_cq_forget(qp->rcq, &qp->ib);
 }
 
-/* Who frees a CQ next must not meet its handler. */
+/* The user may free the CQs next: no completion handler may be pending or running then. */
 static void settle_cqs(struct roe_qp *qp)
 {
 	roe_cq_settle(qp->scq);
@@ -387,7 +390,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 	roe_qp_end(qp, &ctx);
 	synchronize_rcu_expedited();
 	hrtimer_cancel(&qp->timer);
-	/* these may queue the next one; in RESET that queues none of them */
+	/* flush_work and order_work may queue work, which in RESET queues none of them */
 	cancel_delayed_work_sync(&qp->flush_work);
 	cancel_work_sync(&qp->order_work);
 	cancel_work_sync(&qp->work);
@@ -404,7 +407,7 @@ static void unpublish_and_free(struct roe_qp *qp)
 /**
  * roe_qp_create() - ib_device_ops.create_qp
  * @ibqp: zeroed, device and PD set
- * @init: capabilities in, what they became out
+ * @init: capabilities requested; takes those granted
  * @udata: NULL for kernel users; answer: struct rxe_create_qp_resp
  *
  * Return: 0 or negative errno.

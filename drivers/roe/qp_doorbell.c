@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Who looks at what was posted, and who does what is left of a burst: doorbells, relays,
- * workers. All of them do the same, again and again: copy in what is new and send it, or
- * flush it.
+ * Processing of posted WQEs, and of bursts that a call has left over: by doorbells, relays and
+ * workers. All of them run rounds: copy new WQEs in and send them, or flush them.
  *
- * A QP has three works here: one goes on where a call has done its share, on any CPU; one
+ * A QP has three works here: one continues, on any CPU, where a call has done its share; one
  * sends from tx_cpu (backlog.c); one looks for receives that a process has posted in ERR.
  *
  * Contexts: process, or softirq for the doorbells of kernel users; the works may be queued in
- * any. Nobody who rings holds qp->lock: each round takes it, and softirqs have their turn
+ * any. The caller of a doorbell does not hold qp->lock: each round takes it, and softirqs run
  * between rounds.
  */
 #include <linux/interrupt.h>
@@ -24,33 +23,33 @@ static struct workqueue_struct *kernel_wq;	/* ... and of the kernel */
 static struct workqueue_struct *order_wq;	/* runs on the CPU that it is told */
 static DEFINE_PER_CPU(struct roe_pace, paces);
 
-/* Bursts that the worker sends until it is another QP's turn. */
+/* Bursts that the worker sends before it is another QP's turn. */
 #define WORK_ROUNDS	4
-/* Works of one CPU that send from there at once. */
+/* Works that send from one CPU at the same time. */
 #define ORDER_WORKERS	4
 
-/* How often who takes a QP away looks whether its last ACK has left: some milliseconds. */
+/* Modify and destroy look this often whether the last ACK has left: for some milliseconds. */
 #define SETTLE_LOOKS	200
 
-/* A QP may stay in ERR for as long as its process likes: from 20 looks a second to 1 in 3 s. */
+/* A QP may stay in ERR as long as its process likes, so from 20 looks a second down to 1 in 3 s. */
 #define FLUSH_INTERVAL	msecs_to_jiffies(50)
 #define FLUSH_IDLE_MAX	6u
 
 int roe_qp_doorbell_init(void)
 {
 	/*
-	 * Unbound: a busy poller on the doorbell's CPU must not starve it. Nor may it starve
-	 * others: gigabytes may be posted at once, on many QPs, so there is no more than one
-	 * worker for each CPU, of no higher priority than the process that has posted.
+	 * Unbound: a busy poller on the doorbell's CPU must not starve the worker. Nor may the
+	 * worker starve others: a process may post gigabytes at once, on many QPs, so there is at
+	 * most one worker per CPU, with no higher priority than the process that has posted.
 	 */
 	qp_wq = alloc_workqueue("roe", WQ_UNBOUND | WQ_MEM_RECLAIM, num_possible_cpus());
 	if (!qp_wq)
 		return -ENOMEM;
-	/* what writes back memory is not to queue behind processes */
+	/* kernel users that write back memory must not queue behind processes */
 	kernel_wq = alloc_workqueue("roe_kernel", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
 	if (!kernel_wq)
 		goto err_kernel;
-	/* a few, for they may wait for the backlog of their CPU */
+	/* a few, because they may sleep until the backlog of their CPU is shorter */
 	order_wq = alloc_workqueue("roe_order", WQ_PERCPU | WQ_MEM_RECLAIM, ORDER_WORKERS);
 	if (!order_wq)
 		goto err_order;
@@ -71,11 +70,11 @@ void roe_qp_doorbell_exit(void)
 }
 
 /**
- * roe_qp_defer() - a worker is to look at the QP
- * @qp: any state but on its way out; kept by the caller
+ * roe_qp_defer() - have a worker run the QP
+ * @qp: any state, but not being destroyed; kept by the caller
  *
- * For who must not run it now: posts with interrupts off, which must not enable softirqs,
- * and whoever holds its lock; or has done his share. Any context.
+ * For callers that must not run the QP now: posts with interrupts off, which must not enable
+ * softirqs, and holders of qp->lock; and for callers that have done their share. Any context.
  */
 void roe_qp_defer(struct roe_qp *qp)
 {
@@ -83,7 +82,7 @@ void roe_qp_defer(struct roe_qp *qp)
 }
 
 /**
- * roe_qp_defer_to() - the worker on one CPU is to send
+ * roe_qp_defer_to() - have the worker on one CPU send
  * @qp: as for roe_qp_defer(); UC or UD
  * @cpu: tx_cpu of the QP
  */
@@ -93,11 +92,12 @@ void roe_qp_defer_to(struct roe_qp *qp, int cpu)
 }
 
 /**
- * roe_qp_hand_over() - another CPU is to keep the time of a QP
+ * roe_qp_hand_over() - move the timer of an RC QP to another CPU
  * @qp: as for roe_qp_defer()
- * @cpu: which; until its worker runs the timer stays where it is
+ * @cpu: the other CPU; until its worker runs the timer stays where it is
  *
- * That of UC and UD stays: what they have sent last does, and the next burst has to wait for it.
+ * The timer of UC and UD stays: so do the packets that they have sent last, in the backlog of this
+ * CPU, and the next burst has to wait for these.
  */
 void roe_qp_hand_over(struct roe_qp *qp, int cpu)
 {
@@ -106,7 +106,7 @@ void roe_qp_hand_over(struct roe_qp *qp, int cpu)
 }
 
 /**
- * roe_qp_flush_later() - look again for receives that a process has posted
+ * roe_qp_flush_later() - look again, later, for receives that a process has posted
  * @qp: in ERR, with a ring; qp->lock held
  */
 void roe_qp_flush_later(struct roe_qp *qp)
@@ -115,8 +115,8 @@ void roe_qp_flush_later(struct roe_qp *qp)
 }
 
 /*
- * Copy in what is new: how many did a process post, the last of which takes one packet? @more:
- * and there is more than is copied at a time.
+ * Copy new WQEs in. Returns how many a process has posted, if the last of them takes one packet and
+ * all were copied, otherwise 0. @more: not all were copied.
  */
 static u32 pull(struct roe_qp *qp, bool *more)
 {
@@ -129,7 +129,7 @@ static u32 pull(struct roe_qp *qp, bool *more)
 	return n;
 }
 
-/* @n small messages of a user, just posted: do they wait for company? Softirqs disabled. */
+/* Do @n small messages, just posted by a process, wait for later ones? Softirqs disabled. */
 static bool hold(struct roe_qp *qp, const struct roe_ctx *ctx, u32 n)
 {
 	struct roe_pace *pace = this_cpu_ptr(&paces);
@@ -144,8 +144,8 @@ static bool hold(struct roe_qp *qp, const struct roe_ctx *ctx, u32 n)
 }
 
 /*
- * A doorbell has sent small messages; what was sent to this host has been received by
- * now. Are there more of them than one processor sends?
+ * A doorbell has sent small messages; those for this host have been received by now. Note how long
+ * that took, to find out whether the process posts more of them than one processor can send.
  */
 static void learn(struct roe_qp *qp, u64 begin)
 {
@@ -157,8 +157,8 @@ static void learn(struct roe_qp *qp, u64 begin)
 }
 
 /*
- * Copy in what is new, send; ERR and SQE flush, before RTS it is refused. @rung: by
- * a doorbell just now.
+ * One round: copy new WQEs in and send them; in ERR and SQE flush them; before RTS refuse them.
+ * @rung: this is the first round of a doorbell.
  */
 static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 {
@@ -174,7 +174,7 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 	case IB_QPS_INIT:
 	case IB_QPS_RTR:
 		/*
-		 * The application is told that the post failed, so it must not run later. Who
+		 * The application is told that the post failed, so the WQEs must not run later. Who
 		 * comes without a doorbell leaves alone what is being posted to a QP in RTS.
 		 */
 		if (qp->sq.ring && rung)
@@ -194,20 +194,20 @@ static int ring_doorbell(struct roe_qp *qp, bool *more, bool rung)
 		ctx.hold = small && rung && hold(qp, &ctx, small);
 		break;
 	}
-	/* what has joined those that wait changes nothing: their clock runs */
+	/* messages were waiting already: their deadline is armed, so there is nothing to do */
 	if (ctx.hold && waits)
 		roe_qp_end_idle(qp);
 	else
 		left |= roe_qp_end_round(qp, &ctx);
 	*more = left;
-	/* from here on our callers keep the QP: a verb, a work or relay that destroy waits for */
+	/* the caller keeps the QP from here on: a verb, a work or relay that destroy waits for */
 	roe_backlog_enable_softirqs(qp);
 	if (small && rung && !ctx.hold)
 		learn(qp, ctx.now);
 	return err;
 }
 
-/* @relay: has preemption off, so it leaves the rest to a worker when somebody else is to run. */
+/* @relay: preemption is off, so the rest is left to a worker when another task wants to run. */
 static int ring_rounds(struct roe_qp *qp, unsigned int budget, bool relay)
 {
 	bool more = false, rung = !relay;
@@ -223,11 +223,11 @@ static int ring_rounds(struct roe_qp *qp, unsigned int budget, bool relay)
 }
 
 /**
- * roe_qp_doorbell() - new send WQEs are there
+ * roe_qp_doorbell() - process new send WQEs
  * @qp: any state
  *
- * Softirqs are enabled between rounds if they were: what a round sent to this
- * host is received there. Process context or softirq.
+ * If softirqs were enabled they are enabled between rounds: there packets that a round has sent
+ * to this host are received. Process context or softirq.
  *
  * Return: 0, -EINVAL before RTS.
  */
@@ -237,7 +237,7 @@ int roe_qp_doorbell(struct roe_qp *qp)
 }
 
 /**
- * roe_qp_poll() - look for new send WQEs that no doorbell was rung for
+ * roe_qp_poll() - process new send WQEs without a doorbell
  * @qp: of a relay. Process context
  */
 void roe_qp_poll(struct roe_qp *qp)
@@ -251,14 +251,14 @@ static void send_rest(struct roe_qp *qp, bool in_order)
 	bool more;
 
 	do {
-		/* in vain: one burst for all the waiting */
+		/* the backlog is still long: send one burst only */
 		if (in_order && !roe_backlog_wait())
 			budget = 1;
-		/* nobody posts here; a QP that refuses posts has answers to send, in RTR */
+		/* -EINVAL does not matter: a QP in RTR refuses posts, but may owe answers */
 		ring_doorbell(qp, &more, false);
 		cond_resched();
 	} while (more && --budget);
-	/* behind the others: there are only so many workers at once */
+	/* queue behind other QPs: the number of workers is limited */
 	if (more)
 		roe_qp_defer(qp);
 }
@@ -269,10 +269,10 @@ static void qp_work(struct work_struct *work)
 }
 
 /*
- * The same on tx_cpu. An item of its own: one that is on two workqueues may run twice at
- * once, and who cancels it waits for the last of them only. And what is executing is
- * queued where it executes, whatever CPU is asked for: if that is not tx_cpu any more, the
- * other one asks from outside.
+ * The same on tx_cpu. It is a work item of its own: an item on two workqueues may run twice at the
+ * same time, and cancelling it waits for the last workqueue only. And an item that is queued while
+ * it executes runs on the same CPU again, whatever CPU was asked for: if that is not tx_cpu any
+ * more, qp->work asks for tx_cpu, from outside of this item.
  */
 static void qp_order_work(struct work_struct *work)
 {
@@ -286,25 +286,25 @@ static void qp_order_work(struct work_struct *work)
 		send_rest(qp, true);
 }
 
-/* There is no doorbell for receives: a user's ring in ERR is looked at now and then. */
+/* There is no doorbell for receives, so in ERR the ring of a process is polled at intervals. */
 static void flush_late(struct work_struct *work)
 {
 	struct roe_qp *qp = container_of(to_delayed_work(work), struct roe_qp, flush_work);
 	bool more;
 
-	/* the flush of this look sets it back if there was anything, as a new ERR does */
+	/* the flush below resets flush_idle if there was a receive; so does a new ERR */
 	spin_lock_bh(&qp->lock);
 	WRITE_ONCE(qp->flush_idle, min(qp->flush_idle + 1, FLUSH_IDLE_MAX));
 	spin_unlock_bh(&qp->lock);
-	/* also one that refuses posts, by now in RTR: see send_rest() */
+	/* the QP may have come to RTR by now, where it refuses posts: see send_rest() */
 	ring_doorbell(qp, &more, false);
 	if (more)
 		roe_qp_defer(qp);
 }
 
 /**
- * roe_qp_init_works() - prepare what workers do for it
- * @qp: not known to anybody yet
+ * roe_qp_init_works() - initialise the works of a QP
+ * @qp: not published yet
  */
 void roe_qp_init_works(struct roe_qp *qp)
 {
@@ -313,7 +313,7 @@ void roe_qp_init_works(struct roe_qp *qp)
 	INIT_DELAYED_WORK(&qp->flush_work, flush_late);
 }
 
-/* Without the lock it is seen cleared while a worker is at the next part. */
+/* Take the lock: without it flush_more may be seen cleared while a worker flushes the next part. */
 static bool flush_unfinished(struct roe_qp *qp)
 {
 	bool more;
@@ -325,11 +325,11 @@ static bool flush_unfinished(struct roe_qp *qp)
 }
 
 /**
- * roe_qp_flushed() - wait until what was posted is flushed
- * @qp: in any state; nothing to do but in ERR and SQE
+ * roe_qp_flushed() - flush all posted WQEs before returning
+ * @qp: in any state; nothing to do except in ERR and SQE
  *
- * A process may post as fast as that: what it had posted before is flushed at least.
- * Process context, may sleep.
+ * A process may post as fast as WQEs are flushed, so the number of rounds is limited: at least the
+ * WQEs posted before this call are flushed. Process context, may sleep.
  */
 void roe_qp_flushed(struct roe_qp *qp)
 {
@@ -341,18 +341,18 @@ void roe_qp_flushed(struct roe_qp *qp)
 			break;
 		cond_resched();
 	}
-	/* what others left to the one who was sending, too */
+	/* also for rounds that others have left to the context that was sending */
 	if (more)
 		roe_qp_defer(qp);
 }
 
-/* What was posted is copied in, so that it needs no table that a process names things by. */
+/* Copy posted WQEs in: then they hold their address handles and need no lookup by number. */
 static void take_posted(struct roe_qp *qp)
 {
 	u32 n = qp->sq.mask / ROE_WQE_BATCH + 1, from;
 	bool more = true, taken = false;
 
-	/* a process may post as fast as that: see roe_qp_flushed() */
+	/* a process may post as fast as WQEs are copied: see roe_qp_flushed() */
 	for (; more && n; n--) {
 		spin_lock_bh(&qp->lock);
 		/* address handles are found under RCU */
@@ -364,19 +364,19 @@ static void take_posted(struct roe_qp *qp)
 		spin_unlock_bh(&qp->lock);
 		cond_resched();
 	}
-	/* whose doorbell or relay it was may find nothing to do now */
+	/* the doorbell or relay for these WQEs may find nothing new in the ring now */
 	if (taken)
 		roe_qp_defer(qp);
 }
 
 /**
- * roe_qp_take_posted() - all datagrams that a process has posted have their address handle
- * @ibpd: of the handle, and of the QPs
+ * roe_qp_take_posted() - give all posted datagrams a reference to their address handle
+ * @ibpd: PD of the address handle that is destroyed, and of the QPs
  *
- * A doorbell copies in a part of what was posted, or leaves it to a relay; the post has
- * succeeded, so the process may destroy the handle. A process that ends has its handles
- * destroyed one by one, each of them with a look at all QPs: so those that have nothing cost
- * no lock. Process context, may sleep.
+ * A doorbell copies in only a part of the posted WQEs, or leaves them to a relay; but the post has
+ * succeeded, so the process may destroy the handle. When a process ends its handles are destroyed
+ * one by one, each with a look at all UD QPs of the PD: so a QP with nothing to copy costs no lock.
+ * Process context, may sleep.
  */
 void roe_qp_take_posted(struct ib_pd *ibpd)
 {
@@ -385,7 +385,7 @@ void roe_qp_take_posted(struct ib_pd *ibpd)
 
 	mutex_lock(&pd->lock);
 	list_for_each_entry(qp, &pd->uds, in_pd) {
-		/* pairs with roe_wqe_pull(): what is behind it has its handle */
+		/* pairs with roe_wqe_pull(): WQEs before this index have their handle */
 		if (roe_ring_posted(qp->sq.ring) != smp_load_acquire(&qp->sq.pulled))
 			take_posted(qp);
 		cond_resched();
@@ -393,13 +393,16 @@ void roe_qp_take_posted(struct ib_pd *ibpd)
 	mutex_unlock(&pd->lock);
 }
 
-/* What is owed leaves now. Returns whether somebody else was sending, who has yet to do so. */
+/*
+ * Have owed answers leave now. Returns whether another context is sending: then an owed ACK or NAK
+ * is still to leave.
+ */
 static bool settle_owed(struct roe_qp *qp)
 {
 	struct roe_ctx ctx roe_uninitialized;
 	bool left;
 
-	/* the lock in any case: the completion of that message may be seen before its run ends */
+	/* always take the lock: a completion may be seen before the run that owes its ACK ends */
 	roe_qp_begin(qp, &ctx);
 	qp->resp.ack_after = 0;
 	qp->resp.echo.until = 0;
@@ -410,11 +413,11 @@ static bool settle_owed(struct roe_qp *qp)
 }
 
 /**
- * roe_qp_settle() - before the QP changes: what was posted leaves, and what is owed
+ * roe_qp_settle() - send posted WQEs and owed answers before the QP changes
  * @qp: in any state
  *
- * A peer whose last message got no ACK would send it again to nobody. Process context,
- * may sleep.
+ * Without its ACK a peer would send its last message again, and find no QP. Process context, may
+ * sleep.
  */
 void roe_qp_settle(struct roe_qp *qp)
 {
@@ -422,10 +425,10 @@ void roe_qp_settle(struct roe_qp *qp)
 
 	roe_qp_flushed(qp);
 	roe_relay_part(qp);
-	/* nobody would answer what the peer is sending again */
+	/* an ACK waits for packets that the peer sends again: later nobody would answer these */
 	if (READ_ONCE(qp->resp.ack_after))
 		usleep_range(ROE_AGAIN_US, 2 * ROE_AGAIN_US);
-	/* one who sends burst after burst sends it with the next; he may wait for this processor */
+	/* a context that sends bursts sends it with the next one; it may need this CPU: sleep */
 	while (settle_owed(qp) && --looks)
 		usleep_range(10, 20);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Who looks at what was posted to a QP, and does the rest of a burst: see qp_doorbell.c. */
+/* Processing of posted WQEs and of bursts left over: see qp_doorbell.c. */
 #ifndef ROE_QP_DOORBELL_H
 #define ROE_QP_DOORBELL_H
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * One round of a QP's engines: what a burst is filled with, in which order, and which
- * engine a packet is for. Of packets from the middle of a message an engine takes many at
- * once, a row.
+ * engine gets a received packet. An engine takes many packets from the middle of one message at
+ * once: a row.
  *
- * A part of the protocol (transport.h): it knows neither skb nor device, and KUnit does its
- * rounds between two QPs. All here: qp->lock held, softirqs disabled, RCU read-side
+ * A part of the protocol (transport.h): it knows neither skb nor device, and KUnit runs its
+ * rounds between two QPs. All functions here: qp->lock held, softirqs disabled, RCU read-side
  * section.
  */
 #include "early.h"
 #include "trace.h"
 #include "transport.h"
 
-/* Packets that go one by one after a row that cannot be taken at once. */
+/* Packets dispatched one by one after a row that could not be taken at once. */
 #define ROW_RETRY	8
 
-/* Returns how many; @more: there are more. */
+/* Returns the number of requests added to @txb; sets @more if there are more. */
 static unsigned int emit_requests(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb,
 				  bool *more)
 {
@@ -26,8 +26,9 @@ static unsigned int emit_requests(struct roe_qp *qp, struct roe_ctx *ctx, struct
 }
 
 /*
- * The ACK that waited for the requests in this burst. It may not go with them if they have
- * changed to another way: there it could overtake the responses before it.
+ * Emit the ACK that waited for the requests in this burst (echo.c). It may not go with them if
+ * requests have changed to the other way, direct or network: there it could overtake responses
+ * sent before it.
  */
 static bool emit_late_ack(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -46,12 +47,12 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	qp->resp.burst++;
 	if (unlikely(qp->resp.cnp_due))
 		roe_cc_emit(qp, txb);
-	/* responses have their order, and requests; neither has to wait for the other */
+	/* responses keep their order, and so do requests; neither has to wait for the other */
 	if (qp->crowded && !ctx->answers_only)
 		requests = emit_requests(qp, ctx, txb, &more);
 	if (!ctx->requests_only)
 		more |= roe_answer_emit(qp, ctx, txb);
-	/* the requests come next, also where the answers wait: for a page, or for their time */
+	/* requests come in the next burst, also if answers wait for a page or for their time */
 	if (ctx->answers_only) {
 		qp->crowded = roe_sq_has_requests(&qp->sq);
 		return qp->crowded || !qp->resp.stalled;
@@ -68,13 +69,13 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 }
 
 /**
- * roe_qp_emit() - fill a burst: responses, requests, the ACK that waited for them
+ * roe_qp_emit() - fill a burst: responses, requests, the ACK that waited for the requests
  * @qp: qp->lock held
  * @ctx: the time; takes notifications
  * @txb: empty
  *
- * Return: true if there is more to send than fits, or to do than one run does; then the
- * burst may be empty.
+ * Return: true if more is to be sent than fits into the burst, or more is to be done than one run
+ * does; in the latter case the burst may be empty.
  */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -83,7 +84,7 @@ bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 
 	roe_qp_assert_locked(qp);
 	txb->invalidates = false;
-	/* what was lent to another burst */
+	/* these may name memory that was lent to another burst */
 	ctx->source.mr = NULL;
 	ctx->answer.mr = NULL;
 	more = emit(qp, ctx, txb);
@@ -138,8 +139,8 @@ void roe_qp_dispatch(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx
 ROE_EXPORT_FOR_TEST(roe_qp_dispatch);
 
 /*
- * Does this run know of memory that lasts, where a packet with @flags may go? Where WRITEs go
- * the QP knows.
+ * Does this run know non-revocable memory that the payload of a packet with @flags may go to? For
+ * WRITEs the QP itself knows (resp.va, resp.rkey).
  */
 static bool knows_target(const struct roe_ctx *ctx, u32 flags)
 {
@@ -149,8 +150,9 @@ static bool knows_target(const struct roe_ctx *ctx, u32 flags)
 }
 
 /*
- * How many packets from @row->first on are like it: from the middle of one message, each
- * of a path MTU and with the next PSN. Those an engine may take at once. 0: it goes alone.
+ * Number of packets from @row->first on that are alike: from the middle of one message, each with
+ * a payload of one path MTU and the next PSN. An engine may take these at once. 0: the first packet
+ * is dispatched alone.
  */
 static unsigned int row_length(const struct roe_qp *qp, const struct roe_ctx *ctx,
 			       const struct roe_rx_row *row)
@@ -172,7 +174,7 @@ static unsigned int row_length(const struct roe_qp *qp, const struct roe_ctx *ct
 	return i;
 }
 
-/* Cuts @row to what was taken; false: nothing was. */
+/* Cuts @row to the packets taken; false: none was. */
 static bool take_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
 {
 	if (roe_opcode(row->first->p.opcode)->flags & ROE_F_RESPONSE)
@@ -186,8 +188,8 @@ static bool stream_ok(const struct roe_qp *qp)
 }
 
 /*
- * The same with messages of one packet each, which are no row but for their opcode: how many can
- * be taken is known when they are.
+ * The same for messages of one packet each. Only their opcodes are known to be alike, so the engine
+ * finds out how many can be taken while it takes them.
  */
 static bool take_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row)
 {
@@ -211,9 +213,9 @@ static bool take_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_ro
  * @ctx: takes notifications and events
  * @row: of this QP's transport
  *
- * The result is that of roe_qp_dispatch() for one after the other. What they complete is
- * posted together, but before anything leaves: who has the ACK of a message may rely on its
- * completion being there.
+ * The result is that of roe_qp_dispatch() for one packet after the other. Their completions are
+ * posted together, but before any packet leaves: a peer that has the ACK of a message may rely on
+ * the completion being there.
  */
 void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_row *row)
 {
@@ -235,7 +237,7 @@ void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct ro
 			i += part.n;
 			continue;
 		}
-		/* odd pieces of a list, for instance: the next may be like it */
+		/* e.g. payload of a GRO list in odd pieces: the next packets may be like it */
 		if (part.n > 1)
 			alone = ROW_RETRY;
 		else if (alone)
@@ -250,14 +252,15 @@ void roe_qp_dispatch_row(struct roe_qp *qp, struct roe_ctx *ctx, const struct ro
 ROE_EXPORT_FOR_TEST(roe_qp_dispatch_row);
 
 /**
- * roe_qp_dispatch_direct() - the same with a direct burst
+ * roe_qp_dispatch_direct() - give the packets of a direct burst to their engines
  * @qp: qp->lock held
  * @ctx: takes notifications and events
- * @txb: what is lent to it is let go; nothing is, afterwards
+ * @txb: no longer holds any MR that was lent to it afterwards
  *
- * Nothing that waits for others' accesses may be received while this burst has some: it has no
- * invalidation in it, and what came too early from the network and may have one will come again.
- * A burst whose memory was revoked on the way is lost.
+ * While the burst holds accesses to MRs, no packet may be executed that waits for other accesses to
+ * end, as an invalidation does. A burst with lent MRs has no invalidation in it; requests kept from
+ * ahead of a gap, which came from the network, may have one, so they are dropped and the peer sends
+ * them again. A burst whose memory was revoked on the way is lost.
  */
 void roe_qp_dispatch_direct(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {

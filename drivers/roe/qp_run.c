@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * One run of a QP, the frame of all that its engines do: the lock taken and the time read;
- * what the run is for, packets or the time, or anything else between roe_qp_begin() and
- * roe_qp_end(); a burst sent and the timer armed; the lock dropped; then completion handlers
- * and events, which may take locks of their own.
+ * One run of a QP, the frame of all that its engines do: take the lock and read the time; do
+ * what the run is for: packets, deadlines, or anything else between roe_qp_begin() and
+ * roe_qp_end(); send a burst and arm the timer; drop the lock; then call completion handlers
+ * and deliver events, which may take locks of their own.
  *
  * Contexts: softirq (packets, the timer), or any but hard interrupts. A run has softirqs
- * disabled and is one RCU read-side section: what it has found lasts to its end. It does one
- * round; what is left goes to a worker (qp_doorbell.c).
+ * disabled and is one RCU read-side section: objects that it has looked up stay valid to its end.
+ * It does one round; what is left goes to a worker (qp_doorbell.c).
  */
 #include <linux/interrupt.h>
 #include "qp_doorbell.h"
@@ -16,7 +16,7 @@
 #include "rnr.h"
 #include "transport.h"
 
-/* The SQ is drained when what was started is acknowledged (wire.md section 5). */
+/* The SQ is drained when all WQEs that were started are acknowledged (wire.md section 5). */
 static void check_drained(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	if (qp->state != IB_QPS_SQD || qp->sq_drained || qp->sq.next != qp->sq.cons ||
@@ -32,9 +32,9 @@ static void arm_timer(struct roe_qp *qp)
 	u64 next = roe_timer_next(qp);
 
 	/*
-	 * An earlier expiry stays: it finds nothing to do and arms this one. What was to be
-	 * done in a state that has ended nobody does: armed for a time that is past, again
-	 * and again, the timer would not let go of this CPU.
+	 * An earlier expiry stays armed: it finds nothing to do and arms this one. In a state
+	 * without a timer nobody acts on deadlines left from the last state: a timer armed for
+	 * them would expire at once, again and again, and keep this CPU busy.
 	 */
 	if (!next || (qp->timer_at && qp->timer_at <= next) || !roe_qp_has_timer(qp))
 		return;
@@ -63,7 +63,7 @@ static void deliver_late(struct work_struct *work)
 }
 
 /**
- * roe_qp_init_events() - prepare to tell a kernel user of events
+ * roe_qp_init_events() - prepare for events to a kernel user
  * @qp: zeroed
  */
 void roe_qp_init_events(struct roe_qp *qp)
@@ -74,8 +74,9 @@ void roe_qp_init_events(struct roe_qp *qp)
 ROE_EXPORT_FOR_TEST(roe_qp_init_events);
 
 /*
- * A kernel user may be inside of a post, with a lock held that its handler takes, and
- * its handler may sleep. That of processes does neither.
+ * A kernel user may be in the middle of a post and hold a lock that its event handler takes, and
+ * the handler may sleep: so a worker calls it. The handler of processes (uverbs) neither takes such
+ * a lock nor sleeps.
  */
 static void deliver_events(struct roe_qp *qp, u32 events)
 {
@@ -87,14 +88,14 @@ static void deliver_events(struct roe_qp *qp, u32 events)
 	roe_notify_queue(&qp->event_work);
 }
 
-/* A new RNR timer: no sooner than its retry has room among those of this CPU. */
+/* A new RNR deadline is moved to when this CPU's share for RNR retries has room (rnr.c). */
 static void pace_rnr(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
 	if (!req->rnr_wait || !req->rnr_deadline || req->rnr_deadline == req->rnr_paced)
 		return;
-	/* a crowd in which each moves a bit now and then is still one */
+	/* halved only: many QPs that each make progress now and then are still a crowd */
 	if (req->rnr_una != req->una)
 		req->rnr_times /= 2;
 	req->rnr_una = req->una;
@@ -109,7 +110,7 @@ static bool overrun(const struct roe_qp *qp)
 	return qp->overrun && qp->state != IB_QPS_ERR && qp->state != IB_QPS_RESET;
 }
 
-/* Under the lock: engines, transmission, timer; then drop it and deliver. */
+/* End of a run: transmission and timer under the lock; then drop it and deliver. */
 static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 	__releases(&qp->lock)
 {
@@ -117,7 +118,7 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	if (!ctx->hold)
 		qp->hold.until = 0;
-	/* what found no room in the CQ is not acknowledged; but a fatal NAK leaves */
+	/* ERR first: a message without room in the CQ must not be ACKed; but a fatal NAK leaves */
 	if (overrun(qp) && !qp->resp.fatal)
 		roe_complete_error(qp, ctx);
 	if (qp->state != IB_QPS_RESET && qp->state != IB_QPS_ERR && !ctx->hold)
@@ -140,14 +141,14 @@ static bool finish(struct roe_qp *qp, struct roe_ctx *ctx)
 	return more;
 }
 
-/* A memo without an MR says nothing, whatever else is in it. */
+/* Empty the memo: without an MR its other fields mean nothing. */
 static void forget(struct roe_sge_memo *memo)
 {
 	memo->mr = NULL;
 	memo->message = 0;
 }
 
-/* Field by field: one by one doorbells come, and most of it is memos. */
+/* Field by field: this runs for each doorbell, and most of @ctx are memos, emptied by one field. */
 static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
 	__acquires(&qp->lock)
 {
@@ -176,9 +177,9 @@ static void begin(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /**
- * roe_qp_begin() - a run of a QP for anything but packets
+ * roe_qp_begin() - begin a run of a QP for anything but packets
  * @qp: any state; kept by the caller
- * @ctx: knows nothing but the time afterwards
+ * @ctx: empty afterwards, except for the time
  *
  * Any context but hard interrupts. Until roe_qp_end() or roe_qp_end_round() qp->lock is
  * held, softirqs are disabled, and it is one RCU read-side section.
@@ -194,9 +195,9 @@ void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx)
 ROE_EXPORT_FOR_TEST(roe_qp_begin);
 
 /**
- * roe_qp_end() - the end of such a run: what is to be sent leaves
+ * roe_qp_end() - end a run: send a burst, drop the lock, notify
  * @qp: as in roe_qp_begin(); the lock is dropped
- * @ctx: what it says is owed to CQs and users is done
+ * @ctx: the notifications and events that it owes are delivered
  */
 void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
 	__releases(&qp->lock) __releases(RCU)
@@ -210,7 +211,7 @@ void roe_qp_end(struct roe_qp *qp, struct roe_ctx *ctx)
 ROE_EXPORT_FOR_TEST(roe_qp_end);
 
 /**
- * roe_qp_end_round() - the end of such a run, of a caller who does what is left himself
+ * roe_qp_end_round() - end a run of a caller that does further rounds itself
  * @qp: as in roe_qp_begin(); the lock is dropped
  * @ctx: as in roe_qp_end()
  *
@@ -228,8 +229,8 @@ bool roe_qp_end_round(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /**
- * roe_qp_end_idle() - the end of such a run that has nothing to do, and owes nothing
- * @qp: as in roe_qp_begin(); the lock is dropped. Its timer is armed for what waits
+ * roe_qp_end_idle() - end a run that has nothing to do, and owes nothing
+ * @qp: as in roe_qp_begin(); the lock is dropped. The timer is armed already for what waits
  *
  * Softirqs are still disabled.
  */
@@ -260,8 +261,8 @@ static enum hrtimer_restart qp_timer(struct hrtimer *timer)
 }
 
 /**
- * roe_qp_init_timer() - prepare the timer
- * @qp: not known to anybody yet
+ * roe_qp_init_timer() - initialise the timer
+ * @qp: not published yet
  */
 void roe_qp_init_timer(struct roe_qp *qp)
 {
@@ -269,10 +270,10 @@ void roe_qp_init_timer(struct roe_qp *qp)
 }
 
 /**
- * roe_qp_take_timer() - this CPU runs the QP at its next deadline
+ * roe_qp_take_timer() - move the timer of the QP to this CPU
  * @qp: not locked. Process context
  *
- * One that is about to run it elsewhere does so.
+ * A timer that is expiring on another CPU is left there.
  */
 void roe_qp_take_timer(struct roe_qp *qp)
 {
@@ -283,12 +284,12 @@ void roe_qp_take_timer(struct roe_qp *qp)
 }
 
 /**
- * roe_qp_receive() - packets from the network
+ * roe_qp_receive() - run a QP with packets from the network
  * @qp: not locked
- * @pkts: proven, of its transport, in order of arrival; namespace and addresses match
+ * @pkts: proven, of the QP's transport, in order of arrival; namespace and addresses match
  * @n: at least 1
  *
- * RCU read-side section, softirqs disabled. Answers leave before it returns.
+ * RCU read-side section, softirqs disabled. Answers leave before this returns.
  */
 void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 {
@@ -301,17 +302,17 @@ void roe_qp_receive(struct roe_qp *qp, struct roe_rx_pkt *pkts, unsigned int n)
 		roe_qp_dispatch(qp, &ctx, pkts);
 	else
 		roe_qp_dispatch_row(qp, &ctx, &row);
-	/* with the answer goes what an ACK has made room for */
+	/* answers leave, and requests for which a received ACK has opened the window */
 	if (finish(qp, &ctx))
 		roe_qp_defer(qp);
 }
 
 /**
- * roe_qp_deliver() - a burst of a QP of the same device
- * @qp: not locked
- * @txb: direct, whose sender's lock is not held; what is lent to it is let go
+ * roe_qp_deliver() - run a QP with a direct burst from a QP of the same device
+ * @qp: the receiver, not locked
+ * @txb: direct; the lock of its sender is not held; MRs lent to it are returned
  *
- * As roe_qp_receive().
+ * Otherwise as roe_qp_receive().
  */
 void roe_qp_deliver(struct roe_qp *qp, struct roe_txb *txb)
 {

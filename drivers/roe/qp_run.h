@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The frame of every run of a QP: lock, engines, transmission, what is owed. See qp_run.c. */
+/* The frame of every run of a QP: lock, engines, transmission, notifications. See qp_run.c. */
 #ifndef ROE_QP_RUN_H
 #define ROE_QP_RUN_H
 
@@ -10,10 +10,10 @@
 
 /*
  * Begin: softirqs off, RCU read-side section, qp->lock, time read.
- * End: one round of the engines, timer armed, lock dropped, notifications and
- * events delivered, softirqs on. More than one round of packets goes to the
- * worker; but with end_round softirqs stay off, and what is left is the caller's. end_idle is
- * for a run that has changed nothing.
+ * End: one burst sent, timer armed, lock dropped, notifications and events
+ * delivered, softirqs on. Packets beyond one burst are left to the worker. After
+ * end_round softirqs stay off, and packets beyond one burst are left to the caller. end_idle is
+ * for a run that has changed nothing; softirqs stay off.
  * Not from hard interrupts.
  */
 void roe_qp_begin(struct roe_qp *qp, struct roe_ctx *ctx);
@@ -28,7 +28,7 @@ void roe_qp_init_events(struct roe_qp *qp);
 void roe_qp_init_timer(struct roe_qp *qp);
 void roe_qp_take_timer(struct roe_qp *qp);
 
-/* Is the flush of what was posted still under way? Under qp->lock. */
+/* Are posted WQEs still to be flushed? Under qp->lock. */
 static inline bool roe_qp_flushes(const struct roe_qp *qp)
 {
 	return qp->flush_more && (qp->state == IB_QPS_ERR || qp->state == IB_QPS_SQE);

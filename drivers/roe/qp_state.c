@@ -2,7 +2,7 @@
 /*
  * QP states: what modify_qp may change and what a transition does
  * (IBTA 10.3, wire.md section 5). The core's table (ib_modify_qp_is_ok) says
- * which attributes belong to a transition; here are their values and effects.
+ * which attributes belong to a transition; this file checks and applies their values.
  */
 #include <linux/delay.h>
 #include <linux/slab.h>
@@ -17,13 +17,13 @@
 #define AV_PATIENCE	10000	/* looks, 100 us apart */
 
 /*
- * What the fields hold. Hardware takes more, so programs ask for it, and keeps the low
- * bits: of 8 retries none. The core's CM gives the most there is, and so do we.
+ * Largest values of the protocol fields. Hardware accepts larger ones, so programs ask for them,
+ * and keeps the low bits: 8 retries become none. The core's CM clamps to the maximum, as roe does.
  */
-#define MOST_RETRIES	7	/* of rnr_retry: without end */
+#define MOST_RETRIES	7	/* as rnr_retry: without limit */
 #define MOST_RNR_TIMER	31
 
-#define LEAST_SLOTS	16	/* for READs and ATOMICs of the peer, unless it may have none */
+#define LEAST_SLOTS	16	/* for READs and ATOMICs of the peer, unless it is allowed none */
 
 static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
@@ -39,13 +39,13 @@ static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int ma
 		return -EINVAL;
 	if ((mask & IB_QP_DEST_QPN) && attr->dest_qp_num > ROE_QPN_MASK)
 		return -EINVAL;
-	/* who arms a migration counts on it */
+	/* a caller that arms path migration would rely on it, and there is none */
 	if ((mask & IB_QP_PATH_MIG_STATE) && attr->path_mig_state != IB_MIG_MIGRATED)
 		return -EINVAL;
 	return 0;
 }
 
-/* PATH_MTU above the active MTU, or that of the way, would never arrive (wire.md R31). */
+/* Packets of a PATH_MTU above the active MTU, or that of the path, never arrive (wire.md R31). */
 static int check_mtu(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	const struct rdma_ah_attr *ah = mask & IB_QP_AV ? &attr->ah_attr : &qp->attr.ah_attr;
@@ -55,7 +55,7 @@ static int check_mtu(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 				   roe_device_mtu(qp->dev);
 	if (mtu >= 256 && mtu <= most)
 		return 0;
-	/* most programs ask for the active MTU, where a GID's own netdev may allow less */
+	/* most programs ask for the active MTU, but the netdev of the GID may allow less */
 	if (mtu > most)
 		ibdev_info_ratelimited(&qp->dev->ib,
 				       "path MTU %d refused: the netdev of the GID has room for %d\n",
@@ -82,8 +82,8 @@ static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
 }
 
 /*
- * As hardware does it, packets of RC and UC say that they may be marked; datagrams do
- * not by themselves, for nothing would slow them down.
+ * As with hardware, RC and UC packets leave as ECN-capable (ECT(0)). Datagrams do so only if the
+ * user's traffic class says it, because no mark would slow them down.
  */
 static u8 traffic_class(const struct roe_qp *qp, u8 tclass)
 {
@@ -92,7 +92,7 @@ static u8 traffic_class(const struct roe_qp *qp, u8 tclass)
 	return tclass;
 }
 
-/* Constant per QP, so that ECMP keeps the order of its packets. */
+/* The UDP source port is constant per QP, so that ECMP keeps the order of its packets. */
 static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qpn)
 {
 	struct roe_av *av = &qp->path.av;
@@ -102,7 +102,7 @@ static void set_av(struct roe_qp *qp, const struct rdma_ah_attr *ah, u32 dest_qp
 	av->sport = htons(rdma_get_udp_sport(av->flow_label, qp->qpn, dest_qpn));
 }
 
-/* Those of the requester. On the way to RTS or with the SQ drained: nothing is used up. */
+/* Requester attributes. They are set before RTS or with the SQ drained: no retry is used then. */
 static void apply_requester(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	struct ib_qp_attr *own = &qp->attr;
@@ -125,7 +125,7 @@ static void apply_requester(struct roe_qp *qp, const struct ib_qp_attr *attr, in
 		own->sq_psn = attr->sq_psn & ROE_PSN_MASK;
 }
 
-/* Everything that a transition or a plain modify may set; qp->lock held. */
+/* All attributes that a transition or a plain modify may set; qp->lock held. */
 static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	struct ib_qp_attr *own = &qp->attr;
@@ -157,14 +157,14 @@ static void apply(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 		own->rq_psn = attr->rq_psn & ROE_PSN_MASK;
 	if (mask & IB_QP_AV) {
 		rdma_replace_ah_attr(&own->ah_attr, &attr->ah_attr);
-		/* what lies above in the header is not the user's to set */
+		/* the bits above it in the IP header are not the user's to set */
 		own->ah_attr.grh.flow_label &= IB_GRH_FLOWLABEL_MASK;
 		set_av(qp, &own->ah_attr, qp->dest_qpn);
 		roe_path_reset(&qp->path);
 	}
 }
 
-/* What a process has posted and no doorbell has taken. */
+/* Drop WQEs that a process has posted and no doorbell has copied in. */
 static void drop_posted(struct roe_sq *sq)
 {
 	if (sq->ring)
@@ -172,15 +172,16 @@ static void drop_posted(struct roe_sq *sq)
 }
 
 /*
- * RESET: queues emptied without completions, counters back, the QPN stays. Of a long SQ of
- * datagrams the rest goes in discard(), and nothing else changes the QP before that is done.
+ * RESET: empties the queues without completions, resets the counters, keeps the QPN. discard()
+ * drops the rest of a long SQ of datagrams; no other change of the QP begins before that is done.
  */
 static void enter_reset(struct roe_qp *qp)
 {
 	WRITE_ONCE(qp->state, IB_QPS_RESET);
 	/*
-	 * The cookie of no namespace: no packet matches, so none is proven for the old peer while
-	 * the next one is agreed upon. What was proven before goes with forget_connection().
+	 * No namespace has cookie 0, so from now on no packet of the old peer matches this QP, also
+	 * not while the next connection is set up. forget_connection() waits until packets that
+	 * matched before are gone.
 	 */
 	if (!roe_qp_is_ud(qp))
 		WRITE_ONCE(qp->path.av.net_cookie, 0);
@@ -189,7 +190,7 @@ static void enter_reset(struct roe_qp *qp)
 	roe_sq_discard(qp, ROE_WQE_BATCH);
 	drop_posted(&qp->sq);
 	roe_rq_discard(&qp->rq);
-	/* or the next ERR would wait for a look that is seconds away */
+	/* otherwise the next ERR would wait for a flush_work that is due in seconds only */
 	if (qp->rq.ring)
 		cancel_delayed_work(&qp->flush_work);
 	qp->overrun = false;
@@ -203,7 +204,7 @@ static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_att
 {
 	enum ib_qp_state cur = qp->state;
 
-	/* ERR is also entered without a modify and traced where that happens */
+	/* ERR is also entered without a modify: roe_complete_error() traces it */
 	if (next != cur && next != IB_QPS_ERR)
 		trace_roe_qp_state(qp, next);
 	switch (next) {
@@ -216,7 +217,7 @@ static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_att
 		break;
 	case IB_QPS_RTS:
 		if (cur == IB_QPS_RTR) {
-			/* posted before RTS: a doorbell may have left it to a relay */
+			/* WQEs posted before RTS: a doorbell may have left them to a relay */
 			drop_posted(&qp->sq);
 			roe_requester_reset(qp, qp->attr.sq_psn);
 		}
@@ -237,10 +238,10 @@ static void enter(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib_qp_att
 }
 
 /*
- * Slots for READ and ATOMIC requests of the peer. Adapters of Mellanox and HiSilicon know the
- * logarithm of that number only, rounded up: who was told 5 may have 8 on their way. And to
- * hardware, which answers one while the next one comes, it is no harm if few more than that are
- * posted; here they come in one burst, all before the first answer.
+ * Slots for READ and ATOMIC requests of the peer. Adapters of Mellanox and HiSilicon keep only the
+ * logarithm of that number, rounded up: one that was told 5 may have 8 in flight. And hardware
+ * answers one request while the next one arrives, so a few more do no harm there; here they arrive
+ * in one burst, all before the first answer.
  */
 static u32 slots_for(u8 max_dest_rd_atomic)
 {
@@ -262,8 +263,8 @@ static int alloc_slots(const struct roe_qp *qp, const struct ib_qp_attr *attr, i
 }
 
 /*
- * The youngest go over: that the SQ is drained says nothing about the requests of the
- * peer, who may ask for their answers again. Returns the array to free once the lock is
+ * Move the youngest slots to the new array: a drained SQ says nothing about the requests of the
+ * peer, which may ask for their responses again. Returns the array to free once the lock is
  * dropped.
  */
 static struct roe_rsrc *swap_slots(struct roe_qp *qp, const struct ib_qp_attr *attr,
@@ -284,7 +285,7 @@ static struct roe_rsrc *swap_slots(struct roe_qp *qp, const struct ib_qp_attr *a
 	return old;
 }
 
-/* The rest of an SQ, in RESET, in parts as it is flushed. */
+/* In RESET, drop what is left in the SQ, in parts as the flush does. */
 static void discard(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	while (qp->state == IB_QPS_RESET && roe_sq_discard(qp, ROE_WQE_BATCH)) {
@@ -295,10 +296,11 @@ static void discard(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 /*
- * RESET takes the SQ from a QP that reads it (direct.c): not before the end of that burst,
- * nor before the network has taken one, that nothing of this connection leaves in the next.
- * Nor ERR, that what was posted is flushed when modify returns. No other burst begins
- * meanwhile, so this takes as long as the peer needs for one and its answers.
+ * Must a transition wait for the end of a burst? RESET must: the direct peer may read from the SQ
+ * (direct.c), and no packet handed to the network in a burst may leave after RESET, in the time of
+ * the next connection. ERR must while the SQ is lent, so that what was posted is flushed when
+ * modify returns. No other burst begins meanwhile, so the wait is as long as the peer needs for
+ * one burst and its answers.
  */
 static bool in_burst(const struct roe_qp *qp, enum ib_qp_state next)
 {
@@ -322,14 +324,14 @@ static void begin_change(struct roe_qp *qp, struct roe_ctx *ctx, const struct ib
 		roe_qp_begin(qp, ctx);
 	} while (in_burst(qp, attr->qp_state));
 	qp->stopping--;
-	/* another thread may be in the middle of that meanwhile */
+	/* another thread may have entered RESET meanwhile, and not be done with the SQ */
 	discard(qp, ctx);
 }
 
 /*
- * Who receives compares a packet's addresses with the QP's before it takes the lock, as a QP of
- * this device does that sends directly. What was proven for the connection that ends is gone
- * when modify returns, and reaches no other peer's.
+ * Packets are matched with the addresses of the QP before qp->lock is taken, by receive.c and by a
+ * direct sender of this device. The grace period makes sure that no packet that matched the ended
+ * connection is delivered to the next one once modify has returned.
  */
 static void forget_connection(const struct roe_qp *qp, enum ib_qp_state cur)
 {
@@ -338,12 +340,11 @@ static void forget_connection(const struct roe_qp *qp, enum ib_qp_state cur)
 }
 
 /*
- * The core keeps a reference to the source GID of a QP. It exchanges that without a lock
- * once modify_qp has returned, and two threads of a process may modify one QP at once:
- * both would put the old one, or one of the new ones would be lost. So whoever has changed
- * the address vector puts the old one himself and leaves NULL, and the next one waits
- * until the core has replaced that. EBUSY if the thread that has to do so does not get
- * to run for a second.
+ * The core keeps a reference to the source GID of a QP in av_sgid_attr. It replaces that without a
+ * lock after modify_qp has returned, and two threads of a process may modify one QP at once: both
+ * would put the old reference, or one of the new ones would leak. So the thread that has changed
+ * the address vector puts the old reference itself and stores NULL, and the next thread waits until
+ * the core has replaced the NULL. -EBUSY if the first thread does not get to run for a second.
  */
 static int begin_av(struct roe_qp *qp)
 {
@@ -410,12 +411,12 @@ static int modify(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
  * roe_qp_modify() - ib_device_ops.modify_qp
  * @ibqp: the QP
  * @attr: values
- * @mask: which of them
+ * @mask: which of them are set
  * @udata: unused
  *
  * Process context. Nothing changes if anything is refused.
  *
- * Return: 0, -EINVAL, -EOPNOTSUPP, -ENOMEM, or -EBUSY of begin_av().
+ * Return: 0, -EINVAL, -EOPNOTSUPP, -ENOMEM, or -EBUSY from begin_av().
  */
 int roe_qp_modify(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_udata *udata)
@@ -462,7 +463,7 @@ int roe_qp_query(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	attr->sq_draining = qp->state == IB_QPS_SQD && !qp->sq_drained;
 	attr->sq_psn = qp->req.psn;
 	attr->rq_psn = qp->resp.psn;
-	attr->ah_attr.grh.sgid_attr = NULL;	/* the reference stays ours */
+	attr->ah_attr.grh.sgid_attr = NULL;	/* the QP keeps the reference */
 	roe_qp_end(qp, &ctx);
 
 	init->event_handler = ibqp->event_handler;

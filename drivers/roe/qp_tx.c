@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Transmission: a burst of a QP is collected and leaves, to the network or directly to a
- * QP of this device.
+ * Transmission: collect a burst of a QP and send it, to the network or directly to a QP of this
+ * device.
  *
  * Contexts: the end of every run of a QP (qp_run.c); qp->lock held, softirqs disabled, RCU
  * read-side section. The lock is dropped while a burst leaves: IP and qdiscs take their
- * time, and a QP of this device answers before it returns. Inside of the lock is txb_lock, of
- * this CPU's burst: with PREEMPT_RT somebody else may run here in between.
+ * time, and a QP of this device answers before the send returns. Inside the lock nests txb_lock,
+ * for the burst of this CPU: with PREEMPT_RT another task may run on this CPU in between.
  */
 #include <linux/percpu.h>
 #include <linux/skbuff.h>
@@ -19,7 +19,7 @@
 static struct roe_txb __percpu *txbs;	/* softirqs disabled while in use, and txb_lock held */
 static DEFINE_PER_CPU(local_lock_t, txb_lock) = INIT_LOCAL_LOCK(txb_lock);
 
-/* Longer than what has been sent waits in a transmit queue of this host. */
+/* Longer than a sent packet waits in a transmit queue of this host. */
 #define HOME_PAUSE	(100 * NSEC_PER_MSEC)
 
 int roe_qp_tx_init(void)
@@ -37,7 +37,7 @@ void roe_qp_tx_exit(void)
 	free_percpu(txbs);
 }
 
-/* Headers and ICRC. The way of datagrams is that of their address handle. */
+/* Build headers and ICRC. Datagrams take the path of their address handle. */
 static void build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *skbs,
 		  struct roe_refused *refused)
 {
@@ -53,13 +53,13 @@ static void build(struct roe_qp *qp, struct roe_txb *txb, struct sk_buff_head *s
 }
 
 /*
- * A netdev with several transmit queues takes that of the CPU that sends (XPS), and for one
- * QP that is now a doorbell, now a worker, the softirq of an ACK or the timer. Queues have no
- * order among them, so all skbs of a QP name one CPU, its home, whoever sends them. Who sends
- * next becomes the home once nothing may be overtaken any more: all requests of RC are
- * acknowledged, and of what nobody acknowledges, READ responses and all of UC and UD, none
- * was sent for a while, nor does any of it wait on this host. ACKs do not count, the newest
- * says it all. As skb->ooo_okay of TCP.
+ * A netdev with several transmit queues picks the queue of the CPU that sends (XPS), and one QP
+ * sends from doorbells, workers, the softirq of an ACK and the timer, on different CPUs. Queues
+ * are not ordered among themselves, so all skbs of a QP name one CPU, its home, wherever they are
+ * sent. The sending CPU becomes the new home once nothing can be overtaken any more: all requests
+ * of RC are acknowledged, and of the packets that nobody acknowledges (READ responses, all of UC
+ * and UD) none was sent for a while and none waits on this host. ACKs do not count: the newest one
+ * covers all others. Compare skb->ooo_okay of TCP.
  */
 static void choose_home(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
@@ -74,7 +74,7 @@ static void choose_home(struct roe_qp *qp, const struct roe_ctx *ctx)
 		qp->home_until = ctx->now + HOME_PAUSE;
 }
 
-/* A burst through the network. Returns whether more is to be sent. */
+/* Send a burst through the network. Returns whether more is to be sent. */
 static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	__must_hold(&qp->lock)
 {
@@ -90,7 +90,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	txb->apart = qp->type == IB_QPT_RC && READ_ONCE(qp->path.apart);
 	choose_home(qp, ctx);
 	txb->home = qp->home;
-	/* a WQE that fails in this burst: its payload is read when the packets are built */
+	/* no WQE may fail before build() has read the payload of the burst */
 	qp->lent = true;
 	more = roe_qp_emit(qp, ctx, txb);
 	build(qp, txb, &skbs, &refused);
@@ -111,7 +111,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	return more;
 }
 
-/* Something to send, as far as that is known without trying. */
+/* Is there something to send, as far as is known without trying? */
 static bool has_work(const struct roe_qp *qp)
 {
 	return roe_resp_owes(&qp->resp) || qp->resp.cnp_due || roe_sq_has_requests(&qp->sq);
@@ -122,7 +122,7 @@ static bool has_work(const struct roe_qp *qp)
  * @qp: in a state that may send; qp->lock held, dropped while the burst leaves
  * @ctx: the time; takes notifications and events
  *
- * The owner flag tx_busy keeps the order of bursts; whoever comes meanwhile leaves tx_again.
+ * The owner flag tx_busy keeps bursts in order; a run that finds it set only sets tx_again.
  *
  * Return: whether another round is wanted.
  */
@@ -132,12 +132,12 @@ bool roe_qp_transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 	struct roe_qp *peer;
 	bool more;
 
-	/* as long as one burst follows the other who waits for their end may never see it */
+	/* stopping: a modify waits for a moment between bursts, and must not miss it */
 	if (qp->tx_busy || qp->stopping) {
 		qp->tx_again = has_work(qp);
 		return false;
 	}
-	/* as after the last ACK of what was in flight */
+	/* nothing to send, e.g. after the last ACK of the packets in flight */
 	if (!has_work(qp) || roe_backlog_defer(qp, ctx->now))
 		return false;
 	qp->tx_busy = true;

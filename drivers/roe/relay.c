@@ -1,49 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * A second processor for streams of small messages.
+ * A second CPU for streams of small messages.
  *
- * librxe makes a system call of each post, and within it a message goes its whole
+ * librxe makes a system call of each post, and within that call a message goes its whole
  * way: through IP and, on the same host, through the engines of the receiver and
- * back with the ACK. That is the shortest way for one message, but a process that
- * posts one after the other is the slower for it, packet by packet, while the next
- * processor may have nothing to do.
+ * back with the ACK. That is the shortest way for one message, but it slows down a process
+ * that posts one message after the other, packet by packet, while another CPU may be idle.
  *
- * So it is asked to help. A relay looks at the rings of the QPs that it was given,
- * and their doorbells do nothing at all. What a process posts while one train is on
- * its way is the next train: one walk through IP, one ACK. No message waits for a
- * clock or for company.
+ * So the idle CPU is asked to help. A relay looks at the rings of the QPs that it was given,
+ * and the doorbells of these QPs do nothing at all. WQEs that the process posts while one train
+ * is on its way are the next train: one walk through IP, one ACK. No message waits for a
+ * timer or for further messages.
  *
  * Who decides
- *   The doorbell asks, after some in a row that took long compared to the time that
- *   the process was away between them.
- *   The relay takes only if it is alone on its processor, and leaves at once if
- *   anyone else wants to run there, if nothing comes for a while, or if no more than
- *   one message comes at a time: then the process waits for each of them and is
- *   served best in its own system call. Each attempt in vain doubles the number of
- *   doorbells before the next one, and time halves it again.
+ *   The doorbell asks for a relay, after a number of doorbells in a row that took long compared
+ *   to the time that the process spent between them.
+ *   The relay takes a QP only if it is alone on its CPU. It leaves at once if another task wants
+ *   to run there, if nothing is posted for a while, or if only one message is posted at a time:
+ *   then the process waits for each message and is served best in its own system call. Each
+ *   attempt in vain doubles the number of doorbells before the next attempt; with time that
+ *   number is halved again.
  *
  * Contexts and order
  *   A relay is a work item per posting CPU, bound to another CPU; process context.
- *   Only it moves a link from ASKED to ON, LEAVING and OFF, but for what is sent away (see
- *   Life). A doorbell writes the
+ *   Only the relay moves a link from ASKED to ON, LEAVING and OFF, except for links that are
+ *   cancelled while ASKED (see Life). A doorbell writes the
  *   ring index, then reads the state; the relay writes LEAVING, then reads the ring
  *   index: with a full barrier in each, one of them sees what the other wrote, so no
  *   WQE is left behind.
- *   As long as a link is ON nobody else sends what is posted, so the relay does not let
- *   go of its processor: preemption is off from the first ON to the last OFF, and who is
- *   to run there instead finds need_resched() set, which ends it, or with lazy preemption
- *   that there are two (single_task_running()). What it waits for then is bounded: a burst
- *   of each of RELAY_QPS rings. With PREEMPT_RT, where a lock may sleep,
- *   that is not to be had, and there is no relay.
+ *   As long as a link is ON nobody else sends what is posted to the QP, so the relay must not be
+ *   preempted: preemption is off from the first ON to the last OFF. A task that is to run on this
+ *   CPU makes the relay leave: need_resched() is set, or with lazy preemption
+ *   single_task_running() is false. How long that task waits is bounded: for one burst of each of
+ *   at most RELAY_QPS rings. With PREEMPT_RT a lock may sleep, so preemption cannot be off, and
+ *   there is no relay.
  *
- *   What it has sent to this host, and the timers of its QPs, are its processor's, where whoever is
- *   to run may keep them from running for long: see take_rest(). So it leaves neither there.
+ *   Packets that the relay has sent to this host, and the timers of its QPs, stay on its CPU, where
+ *   the next task may keep them from running for long. So the relay leaves neither behind: see
+ *   leave_rest(), and roe_qp_hand_over() for the timers.
  *
  * Life
  *   A QP whose link is not OFF is in use. Modify and destroy wait for OFF first
- *   (roe_relay_part()); the store of OFF is the last that a relay does with a QP.
- *   What has only asked is sent away by them: the work may not begin for long, behind
- *   a task with a real-time priority for instance.
+ *   (roe_relay_part()); the store of OFF is the last thing that a relay does with a QP.
+ *   They cancel a link that is only ASKED themselves, because the work of the relay may not begin
+ *   for long, behind a task with a real-time priority for instance.
  */
 #include <linux/cpumask.h>
 #include <linux/interrupt.h>
@@ -62,54 +62,54 @@
 #include "stats.h"
 #include "transport.h"
 
-/* Doorbells that are a stream: at first, and after many attempts in vain. */
+/* Doorbells in a row that count as a stream: at first, and after many attempts in vain. */
 #define NEED_MIN	16
 #define NEED_MAX	8192
-/* ... if the relay only came too late, which depends on who else is there */
+/* ... at most, if the relay only came too late, which depends on the load of its CPU */
 #define NEED_LATE	512
-/* What was learnt is half forgotten after so long: it may be about another process. */
+/* The learned number is halved each time after so long: the process may be another one now. */
 #define FORGET_NS	NSEC_PER_SEC
-/* In a stream a doorbell takes at least so many times as long as the pause before it. */
+/* In a stream a doorbell takes at least this many times as long as the pause before it. */
 #define STREAM_RATIO	2
-/* One that does not makes good for so many that did. */
+/* A doorbell that takes less cancels this many that did not. */
 #define STREAM_BREAK	4u
-/* Sweeps with messages after which it is asked whether they come together. */
+/* Sweeps with messages after which the relay checks for two messages per sweep or more. */
 #define JUDGE_SWEEPS	64
 /*
- * A relay that leaves sends a burst of each of its rings before another task can run: there are
- * so many at most.
+ * Rings of a relay at most. A relay that leaves sends a burst of each of them before another task
+ * can run on its CPU.
  */
 #define RELAY_QPS	32
-/* A relay that has moved so many was worth its while. */
+/* A relay that has moved at least this many messages was worth it. */
 #define GOOD_MESSAGES	256
-/* Nothing came for so long: the stream has ended. */
+/* The stream has ended if nothing is posted for so long ... */
 #define PATIENCE_MIN_NS	(20 * NSEC_PER_USEC)
 #define PATIENCE_MAX_NS	(2 * NSEC_PER_MSEC)
-/* ... or for so many times what a doorbell took. */
+/* ... or, within these limits, for this many times the duration of a doorbell. */
 #define PATIENCE_COSTS	8
-/* Softirqs are run again so often, where a relay has left some. */
+/* Times that the tasklet runs again for softirqs that a relay has left pending. */
 #define REST_LOOKS	64
 
 struct relay {
 	struct work_struct	work;
 	struct llist_head	asked;		/* links that wait to be taken */
 	struct roe_poster	poster;
-	bool			active;		/* it runs: further QPs need not prove anything */
-	u32			on;		/* QPs that it has; the relay writes it */
+	bool			active;		/* it runs: a streak of 1 is enough to ask it */
+	u32			on;		/* number of its QPs; written by the relay */
 	u32			patience;	/* ns */
-	unsigned int		target;		/* CPU asked last, or the one behind it or us */
+	unsigned int		target;		/* CPU asked last; or one after it, or @from */
 	unsigned int		from;		/* CPU that posts */
-	struct tasklet_struct	rest;		/* for whichever relay has left this CPU */
-	unsigned int		looks;		/* of it, yet to come */
+	struct tasklet_struct	rest;		/* for any relay that leaves this CPU */
+	unsigned int		looks;		/* runs of @rest still to come */
 };
 
-/* What a relay has done since it began, and since it was judged. */
+/* Work of a relay since it began, and up to the last time that it was judged. */
 struct tally {
 	u32	qps;
 	u32	messages, sweeps;
 	u32	judged_messages, judged_sweeps;
 	u64	idle_since;			/* ns; 0: it is not idle */
-	unsigned long passed;			/* jiffies, when a grace period last could */
+	unsigned long passed;			/* jiffies of the last quiescent state for RCU */
 };
 
 static struct relay __percpu *relays;	/* by the CPU that posts */
@@ -127,18 +127,18 @@ static void forget(struct roe_poster *poster, u64 now)
 }
 
 /**
- * roe_poster_streams() - does this process post faster than its doorbells send?
+ * roe_poster_streams() - does the process on this CPU post faster than its doorbells send?
  * @poster: of the CPU
  * @begin: of a doorbell that sent small messages, ns
  * @end: of the same
  *
- * Return: true if a relay may help; the count begins anew then.
+ * Return: true if a relay may help; then the count of doorbells begins anew.
  */
 bool roe_poster_streams(struct roe_poster *poster, u64 begin, u64 end)
 {
 	u64 before = poster->end;
 
-	/* the relay looks at it from another CPU */
+	/* a relay reads it on another CPU */
 	WRITE_ONCE(poster->end, end);
 	forget(poster, end);
 	if (before && (s64)(begin - before) * STREAM_RATIO > (s64)(end - begin)) {
@@ -154,17 +154,17 @@ bool roe_poster_streams(struct roe_poster *poster, u64 begin, u64 end)
 ROE_EXPORT_FOR_TEST(roe_poster_streams);
 
 /**
- * roe_poster_learn() - a relay has left: was it worth while?
- * @poster: who had asked
- * @messages: that it moved
- * @sweeps: that found any
+ * roe_poster_learn() - a relay has left: learn whether it was worth it
+ * @poster: of the CPU that had asked for the relay
+ * @messages: that the relay moved
+ * @sweeps: that found messages
  */
 void roe_poster_learn(struct roe_poster *poster, u32 messages, u32 sweeps)
 {
 	u32 need = READ_ONCE(poster->need);
 
 	if (messages && messages >= 2 * sweeps)
-		/* fewer: somebody else wanted that processor, or the stream has ended */
+		/* fewer: another task wanted the relay's CPU, or the stream has ended */
 		need = messages >= GOOD_MESSAGES ? NEED_MIN : need;
 	else if (messages || need < NEED_LATE)
 		need = clamp_t(u32, need * 2, NEED_MIN, NEED_MAX);
@@ -176,12 +176,12 @@ ROE_EXPORT_FOR_TEST(roe_poster_learn);
 /* --- the side of the doorbell --- */
 
 /**
- * roe_relay_pick() - who could do work of a CPU?
- * @start: the first to be tried, up to nr_cpu_ids
- * @from: whose work it is
+ * roe_relay_pick() - pick a CPU for a relay
+ * @start: first CPU to be tried, up to nr_cpu_ids
+ * @from: CPU that posts
  *
- * Return: the next CPU of its node, online and not isolated, be it by a cpuset or for one task
- * only (nohz_full=), which a work of ours would interrupt; nr_cpu_ids: there is none.
+ * Return: the next CPU of the node of @from that is online and not isolated, neither by a cpuset
+ * nor by nohz_full=, whose single task a relay would interrupt; nr_cpu_ids: there is none.
  */
 unsigned int roe_relay_pick(unsigned int start, unsigned int from)
 {
@@ -202,14 +202,15 @@ static void off(struct roe_qp *qp)
 {
 	/* pairs with the acquire in roe_relay_part() */
 	smp_store_release(&qp->relay.state, ROE_RELAY_OFF);
-	/* the state before the look for sleepers; the QP may be gone from here on */
+	/* the state before the check for sleepers; the QP may be gone from here on */
 	smp_mb();
 	wake_up_var(&qp->relay.state);
 }
 
 /*
- * Who has asked a relay goes on alone. Preemption disabled: nobody else can do that for
- * those that are in no list any more.
+ * Cancel all links that wait in the list of a relay: their doorbells go on sending. Preemption
+ * disabled: between llist_del_all() and off() nobody else can cancel them, and
+ * roe_relay_part() waits.
  */
 static void send_away(struct relay *relay)
 {
@@ -223,7 +224,7 @@ static void send_away(struct relay *relay)
 static void ask(struct relay *relay, struct roe_qp *qp, unsigned int from)
 {
 	struct roe_relay_link *link = &qp->relay;
-	/* who was alone there the last time is asked again */
+	/* the CPU where a relay was alone the last time is asked again */
 	unsigned int cpu = roe_relay_pick(READ_ONCE(relay->target), from);
 
 	if (IS_ENABLED(CONFIG_PREEMPT_RT) || cpu >= nr_cpu_ids || atomic_read(&link->parting) ||
@@ -233,8 +234,9 @@ static void ask(struct relay *relay, struct roe_qp *qp, unsigned int from)
 	WRITE_ONCE(relay->target, cpu);
 	llist_add(&link->asked, &relay->asked);
 	/*
-	 * The list before the looks: pairs with the barriers in relay_run() and in
-	 * roe_relay_part(), which has found the list without us, or we find it here.
+	 * The list before the reads of parting and active: pairs with the barriers in relay_run()
+	 * and roe_relay_part(). If these have missed this link in the list, their store is seen
+	 * here.
 	 */
 	smp_mb();
 	if (atomic_read(&link->parting)) {
@@ -242,16 +244,16 @@ static void ask(struct relay *relay, struct roe_qp *qp, unsigned int from)
 		return;
 	}
 	/*
-	 * One that runs looks there itself: queueing its work would wake another worker on
-	 * its processor, for whom it would leave.
+	 * A relay that runs looks at the list itself: queueing its work would wake another worker
+	 * on its CPU, and the relay would leave for that.
 	 */
 	if (!READ_ONCE(relay->active))
 		queue_work_on(cpu, relay_wq, &relay->work);
 }
 
 /**
- * roe_relay_notice() - a doorbell has sent small messages
- * @qp: whose user QP it was; the caller keeps it
+ * roe_relay_notice() - a doorbell has sent small messages: ask for a relay?
+ * @qp: user QP of the doorbell; the caller keeps it
  * @begin: of the doorbell, ns
  * @end: of the same
  *
@@ -271,10 +273,10 @@ void roe_relay_notice(struct roe_qp *qp, u64 begin, u64 end)
 }
 
 /**
- * roe_relay_held() - a doorbell has left its messages to a later one
+ * roe_relay_held() - a doorbell has left its messages to a later doorbell (hold.c)
  * @now: ns
  *
- * The pause before that later one begins here. Preemption disabled.
+ * The pause before the next doorbell begins here. Preemption disabled.
  */
 void roe_relay_held(u64 now)
 {
@@ -295,12 +297,12 @@ bool roe_relay_has(struct roe_qp *qp)
 	smp_mb();
 	if (READ_ONCE(qp->relay.state) != ROE_RELAY_ON)
 		return false;
-	/* how long this process is away is not known any more */
+	/* the pause before the next doorbell that sends is unknown now */
 	raw_cpu_write(relays->poster.end, 0);
 	return true;
 }
 
-/* Whom a QP has asked is not known until it is taken. */
+/* Which relay a QP has asked is not recorded, so cancel the links in all lists. */
 static void send_all_away(void)
 {
 	int cpu;
@@ -312,10 +314,10 @@ static void send_all_away(void)
 }
 
 /**
- * roe_relay_part() - take the QP back before it changes
+ * roe_relay_part() - take a QP back from its relay before the QP changes
  * @qp: a user QP
  *
- * Everything posted before is sent, as far as the state of the QP allows.
+ * All WQEs posted before are sent, as far as the state of the QP allows.
  * Process context, may sleep.
  */
 void roe_relay_part(struct roe_qp *qp)
@@ -323,27 +325,28 @@ void roe_relay_part(struct roe_qp *qp)
 	struct roe_relay_link *link = &qp->relay;
 
 	atomic_inc(&link->parting);
-	/* ... before the look at the list: pairs with the barrier in ask() */
+	/* parting before the look at the list: pairs with the barrier in ask() */
 	smp_mb__after_atomic();
 	if (READ_ONCE(link->state) == ROE_RELAY_ASKED)
 		send_all_away();
-	/* pairs with the release in off(): the relay has done with the QP */
+	/* pairs with the release in off(): the relay does not touch the QP any more */
 	wait_var_event(&link->state, smp_load_acquire(&link->state) == ROE_RELAY_OFF);
 	atomic_dec(&link->parting);
 }
 
 /* --- the relay --- */
 
-/* Nobody else wants this processor. */
+/* No other task wants this CPU. */
 static bool alone(void)
 {
 	return !need_resched() && single_task_running();
 }
 
 /*
- * Before 6.5 no interrupt runs softirqs while ksoftirqd is to run: what is left to it waits for
- * a task of real-time priority as long as that likes. But where a tasklet is among them all of
- * them run, with the next tick at the latest.
+ * Before 6.5 no interrupt runs softirqs while ksoftirqd is runnable: softirqs left to ksoftirqd
+ * wait as long as a task of real-time priority likes. But if a tasklet is among the pending
+ * softirqs all of them run, with the next tick at the latest. So this tasklet is scheduled as long
+ * as received packets are pending, REST_LOOKS times at most.
  */
 static void take_rest(struct tasklet_struct *rest)
 {
@@ -355,7 +358,7 @@ static void take_rest(struct tasklet_struct *rest)
 	}
 }
 
-/* Preemption disabled. */
+/* A relay leaves this CPU: have softirqs that it leaves pending run soon. Preemption disabled. */
 static void leave_rest(void)
 {
 	struct relay *relay = this_cpu_ptr(relays);
@@ -366,7 +369,7 @@ static void leave_rest(void)
 	tasklet_schedule(&relay->rest);
 }
 
-/* What comes from now on is the doorbells'; what came before is sent. */
+/* WQEs posted from now on are sent by their doorbells; send those posted before. */
 static void relay_leave(struct roe_qp *qp)
 {
 	WRITE_ONCE(qp->relay.state, ROE_RELAY_LEAVING);
@@ -375,7 +378,7 @@ static void relay_leave(struct roe_qp *qp)
 	roe_qp_poll(qp);
 }
 
-/* Its timer does not stay where somebody else wants to run. */
+/* The relay is done with a QP, whose timer must not stay where another task wants to run. */
 static void relay_let_go(struct relay *relay, struct roe_qp *qp)
 {
 	list_del(&qp->relay.node);
@@ -385,7 +388,7 @@ static void relay_let_go(struct relay *relay, struct roe_qp *qp)
 	off(qp);
 }
 
-/* Who has asked is taken, or sent away. */
+/* Take the QPs that have asked, if @may and as long as no other task is to run; cancel the rest. */
 static void relay_join(struct relay *relay, struct list_head *qps, struct tally *tally, bool may)
 {
 	struct llist_node *asked = llist_del_all(&relay->asked);
@@ -400,27 +403,28 @@ static void relay_join(struct relay *relay, struct list_head *qps, struct tally 
 		list_add_tail(&qp->relay.node, qps);
 		WRITE_ONCE(relay->on, relay->on + 1);
 		roe_stat_inc(qp->dev, ROE_STAT_RELAYS);
-		/* before the state: what comes from now on is the relay's */
+		/* before the state: WQEs posted from now on are the relay's to send */
 		qp->relay.seen = roe_ring_posted(qp->sq.ring);
 		WRITE_ONCE(qp->relay.state, ROE_RELAY_ON);
 		/* the state before the ring index: pairs with the barrier in roe_relay_has() */
 		smp_mb();
-		/* posted before, but its doorbell may have seen the new state already */
+		/* WQEs posted before, whose doorbell may have seen the new state already */
 		roe_qp_poll(qp);
 	}
 }
 
 /**
- * roe_relay_news() - messages posted since the last look
+ * roe_relay_news() - count messages posted since the last look
  * @qp: of a relay
  *
  * Context: the relay; no lock.
- * Return: their number, after a whole lap that of those that are not copied in; 0 if none is
- * left in the ring, or for one look, if a whole lap was posted during it.
+ * Return: their number. If the ring index seems unchanged because a whole lap was posted: the
+ * number of WQEs not copied in yet; 0 if none is left in the ring, or, for this look only, if the
+ * whole lap was posted during it.
  */
 u32 roe_relay_news(struct roe_qp *qp)
 {
-	/* before the ring index: what is posted in between is no lap */
+	/* read before the ring index: WQEs posted in between do not look like a lap */
 	u32 pulled = smp_load_acquire(&qp->sq.pulled);
 	u32 posted = roe_ring_posted(qp->sq.ring);
 	u32 n = (posted - qp->relay.seen) & qp->sq.ring->mask;
@@ -428,9 +432,10 @@ u32 roe_relay_news(struct roe_qp *qp)
 
 	qp->relay.seen = posted;
 	/*
-	 * A whole lap: the last look brought more than it had seen, and that is done already.
-	 * Or it has left some to a worker, who is at it. If nothing was brought since the last
-	 * lap, the process has set its index back.
+	 * A whole lap is possible because the last look has copied in more WQEs than it had seen,
+	 * and these are done already, or because it has left some to a worker, which goes on
+	 * copying. If no WQE was copied in since the last lap, it is not a lap: the process has
+	 * set its index back.
 	 */
 	if (!n && posted != pulled && prod != qp->relay.lap) {
 		qp->relay.lap = prod;
@@ -453,7 +458,7 @@ static u32 look(struct roe_qp *qp)
 	return n;
 }
 
-/* One look at each ring, unless somebody is to run here. Returns the number of messages found. */
+/* One look at each ring, unless another task is to run here. Returns the messages found. */
 static u32 sweep(struct relay *relay, struct list_head *qps)
 {
 	struct roe_qp *qp, *next;
@@ -474,14 +479,15 @@ static u32 sweep(struct relay *relay, struct list_head *qps)
 }
 
 /**
- * roe_relay_waits() - nothing comes: may there be more yet?
+ * roe_relay_waits() - nothing is posted: does the relay wait for more?
  * @now: ns
  * @idle_since: ns
- * @end: of the last doorbell of that process, ns
- * @patience: after that, ns
+ * @end: end of the last doorbell on the posting CPU, ns
+ * @patience: how long to wait after that, ns
  *
- * A process that posts elsewhere goes on: that QP may come here, too. Not for long: if it is no
- * stream but one message at a time, that may go on for ever.
+ * A process that rings doorbells of another QP is still posting, and that QP may come to this
+ * relay, too. But the wait is bounded: if these doorbells are no stream but one message at a time,
+ * they may go on for ever.
  *
  * Return: false: the stream has ended.
  */
@@ -504,7 +510,7 @@ static bool patient(struct relay *relay, struct tally *tally)
 			       READ_ONCE(relay->patience));
 }
 
-/* @found messages came in a sweep: is it worth while to go on? */
+/* A sweep has found @found messages: is it worth it to go on? */
 static bool worth(struct relay *relay, struct tally *tally, u32 found)
 {
 	bool together;
@@ -521,14 +527,17 @@ static bool worth(struct relay *relay, struct tally *tally, u32 found)
 	return together;
 }
 
-/* A grace period must not wait for the end of a stream: none of ours is used from here on. */
+/*
+ * Report a quiescent state, so that a grace period need not wait for the end of a stream. No object
+ * found under RCU before is used from here on.
+ */
 static void pass_grace_period(struct tally *tally)
 {
 	if (!time_after(jiffies, tally->passed))
 		return;
 	tally->passed = jiffies;
 	local_irq_disable();
-	/* without SMP there is no relay, nor that function for modules */
+	/* without SMP there is no relay, and modules cannot call this function */
 	if (IS_ENABLED(CONFIG_SMP))
 		rcu_note_context_switch(false);
 	local_irq_enable();
@@ -542,7 +551,7 @@ static void relay_run(struct work_struct *work)
 	LIST_HEAD(qps);
 	bool stay;
 
-	/* see above, Contexts */
+	/* see "Contexts and order" above */
 	preempt_disable();
 	WRITE_ONCE(relay->active, true);
 	do {
@@ -552,20 +561,20 @@ static void relay_run(struct work_struct *work)
 		stay = stay && !list_empty(&qps) && worth(relay, &tally, sweep(relay, &qps));
 	} while (stay);
 	WRITE_ONCE(relay->active, false);
-	/* before the last look for who has asked: pairs with the barrier in ask() */
+	/* active before the last look at the list of links: pairs with the barrier in ask() */
 	smp_mb();
 	relay_join(relay, &qps, &tally, false);
 	list_for_each_entry(qp, &qps, relay.node)
 		relay_leave(qp);
-	/* all of them behind the last train, in whose softirqs somebody may have woken up */
+	/* all after the last train: its softirqs may have woken up a task, which alone() sees */
 	list_for_each_entry_safe(qp, next, &qps, relay.node)
 		relay_let_go(relay, qp);
 	leave_rest();
 	preempt_enable();
-	/* the work may have been queued for one who was sent away by the run before */
+	/* no QP at all: the work was queued for a link that the run before has cancelled */
 	if (tally.qps)
 		roe_poster_learn(&relay->poster, tally.messages, tally.sweeps);
-	/* somebody was there: another one is asked the next time */
+	/* no message was moved: another task was there, so another CPU is asked the next time */
 	if (tally.qps && !tally.messages)
 		WRITE_ONCE(relay->target, READ_ONCE(relay->target) + 1);
 }
@@ -590,7 +599,7 @@ int roe_relay_init(void)
 		relay->poster.need = NEED_MIN;
 		relay->from = cpu;
 		tasklet_setup(&relay->rest, take_rest);
-		/* all would go to one processor, otherwise, where one of them is alone */
+		/* with one start for all, all relays would go to one CPU, where one can be alone */
 		relay->target = cpu + 1;
 	}
 	return 0;

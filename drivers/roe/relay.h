@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* A second processor for streams of small messages: see relay.c. */
+/* A second CPU for streams of small messages: see relay.c. */
 #ifndef ROE_RELAY_H
 #define ROE_RELAY_H
 
@@ -12,30 +12,30 @@ struct roe_qp;
 
 enum roe_relay_state {
 	ROE_RELAY_OFF,		/* doorbells send */
-	ROE_RELAY_ASKED,	/* they still do; the link is in a relay's list or on its way */
-	ROE_RELAY_ON,		/* they do nothing: the relay looks at the ring */
-	ROE_RELAY_LEAVING,	/* they send again; the relay looks once more */
+	ROE_RELAY_ASKED,	/* doorbells send; the link is in a relay's list, or about to be */
+	ROE_RELAY_ON,		/* doorbells do nothing: the relay looks at the ring */
+	ROE_RELAY_LEAVING,	/* doorbells send again; the relay looks once more */
 };
 
 /*
- * Of a QP: OFF to ASKED by a doorbell, ASKED to OFF by the relay or who sends it away
- * (relay.c), everything else by the relay.
+ * Link of a QP to a relay. A doorbell moves it from OFF to ASKED, the relay or send_away() from
+ * ASKED to OFF (relay.c), the relay between all other states.
  */
 struct roe_relay_link {
 	u32			state;	/* enum roe_relay_state */
 	atomic_t		parting;	/* callers that wait for OFF */
 	struct llist_node	asked;
-	struct list_head	node;	/* from here on of the relay's work alone */
-	u32			seen;	/* ring index up to which it has looked */
-	u32			lap;	/* sq.prod when a whole lap was seen last */
+	struct list_head	node;	/* from here on only used by the relay's work */
+	u32			seen;	/* ring index at the last look */
+	u32			lap;	/* sq.prod when a whole lap was last assumed */
 };
 
-/* What is known of the process that posts on a CPU. Racy: a wrong guess costs little. */
+/* Statistics of the process that posts on a CPU. Racy: a wrong guess costs little. */
 struct roe_poster {
-	u64	end;		/* ns, of its last doorbell; 0: not known */
-	u32	streak;		/* doorbells that took most of its time, net of others */
-	u32	need;		/* so many are a stream */
-	u64	forget;		/* ns: half of need at the next doorbell after it; 0: never rang */
+	u64	end;		/* ns: end of its last doorbell; 0: not known */
+	u32	streak;		/* doorbells that took most of its time, less other ones */
+	u32	need;		/* streak that counts as a stream */
+	u64	forget;		/* ns: the next doorbell after it halves @need; 0: never rang */
 };
 
 bool roe_poster_streams(struct roe_poster *poster, u64 begin, u64 end);

@@ -4,9 +4,9 @@
  *
  * The library destroys an object first and unmaps its rings later, a forked
  * child perhaps much later. Mapped pages carry references of their own, so they
- * outlive the vmalloc area. What needs care is an mmap() that runs while the
- * object goes: it works on the buffer through the mmap entry, whose reference
- * it holds, so the buffer belongs to the entry and is freed with it.
+ * outlive the vmalloc area. What needs care is an mmap() that runs while the object is
+ * destroyed: it uses the buffer through the mmap entry, on which it holds a reference. So
+ * the buffer belongs to the entry and is freed with it.
  */
 #include <linux/log2.h>
 #include <linux/mm.h>
@@ -21,15 +21,15 @@ struct roe_ring_entry {
 	void				*buf;
 };
 
-/* librxe wired these numbers in. */
+/* librxe has these numbers hard-coded. */
 static_assert(offsetof(struct rxe_queue_buf, producer_index) == 128);
 static_assert(offsetof(struct rxe_queue_buf, consumer_index) == 256);
 static_assert(offsetof(struct rxe_queue_buf, data) == 384);
 static_assert(sizeof(struct mminfo) == 16);
 
 /*
- * The library computes element addresses in 32 bits, and mminfo.size is a u32:
- * false if the ring would not fit.
+ * Set mask, element size and size of a ring. The library computes element addresses in 32 bits, and
+ * mminfo.size is a u32: returns false if the ring does not fit into that.
  */
 static bool ring_shape(struct roe_ring *ring, u32 entries, u32 elem)
 {
@@ -97,7 +97,7 @@ struct roe_ring *roe_ring_create(u32 entries, u32 elem, struct ib_ucontext *uctx
 	if (!ring_shape(ring, entries, elem))
 		goto free_ring;
 
-	/* As large as a process asks for, so at its cost; no report if it is too much. */
+	/* The process chooses the size, so it is charged for it; no warning if it is too large. */
 	err = -ENOMEM;
 	ring->buf = __vmalloc(ring->size, GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN);
 	if (!ring->buf)
@@ -125,7 +125,7 @@ ROE_EXPORT_FOR_TEST(roe_ring_create);
  * roe_ring_destroy - free a ring that nothing in the kernel uses any more
  * @ring: the ring, or NULL
  *
- * From here on it cannot be mapped; existing mappings stay.
+ * From here on the ring cannot be mapped; existing mappings stay.
  *
  * Context: process, may sleep.
  */
@@ -143,7 +143,7 @@ void roe_ring_destroy(struct roe_ring *ring)
 
 ROE_EXPORT_FOR_TEST(roe_ring_destroy);
 
-/* Memory that is charged has no helper of its own, like remap_vmalloc_range(). */
+/* Page by page: remap_vmalloc_range() has no counterpart for memory that is charged. */
 static int map_pages(struct vm_area_struct *vma, const void *buf)
 {
 	unsigned long addr;
@@ -168,7 +168,7 @@ int roe_ring_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma)
 	struct rdma_user_mmap_entry *entry;
 	int err;
 
-	/* Checks the length, and that the mapping is a shared one. */
+	/* Also checks the length, and that the mapping is a shared one. */
 	entry = rdma_user_mmap_entry_get(uctx, vma);
 	if (!entry)
 		return -EINVAL;
@@ -179,7 +179,7 @@ int roe_ring_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma)
 }
 
 /**
- * roe_ring_mmap_free - the mmap_free verb: nobody holds the entry any more
+ * roe_ring_mmap_free - the mmap_free verb: the last reference to the entry is gone
  * @entry: the entry
  */
 void roe_ring_mmap_free(struct rdma_user_mmap_entry *entry)

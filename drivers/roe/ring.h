@@ -16,11 +16,11 @@
 #include <rdma/uverbs_ioctl.h>
 #include <uapi/rdma/rdma_user_rxe.h>
 
-/* Most elements that are moved to another ring under one hold of a lock. */
+/* Elements moved to another ring per hold of a lock, at most. */
 #define ROE_RING_BATCH	512
 
 struct roe_ring {
-	struct rxe_queue_buf	*buf;	/* vmalloc; the entry's, if there is one */
+	struct rxe_queue_buf	*buf;	/* vmalloc; belongs to @entry, if there is one */
 	u32			mask;	/* slots - 1 */
 	u32			log2;	/* element size */
 	u32			prod;	/* kernel's own producer (CQ) */
@@ -36,7 +36,7 @@ struct roe_ring {
  */
 struct roe_ring *roe_ring_create(u32 entries, u32 elem, struct ib_ucontext *uctx,
 				 struct mminfo *mi);
-/* Mappings stay valid: their pages go when the last one is gone. */
+/* Mappings stay valid: the pages are freed with the last mapping. */
 void roe_ring_destroy(struct roe_ring *ring);
 
 int roe_ring_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma);
@@ -54,7 +54,7 @@ static inline void *roe_ring_slot(const struct roe_ring *ring, u32 index)
 
 /* --- user produces, kernel consumes: SQ, RQ, SRQ --- */
 
-/* Number of new elements: whatever the user wrote, at most mask. */
+/* Number of new elements; at most mask, whatever the user wrote. */
 static inline u32 roe_ring_pending(const struct roe_ring *ring)
 {
 	/* pairs with the library's release in ibv_post_*() */
@@ -63,20 +63,20 @@ static inline u32 roe_ring_pending(const struct roe_ring *ring)
 	return (prod - ring->cons) & ring->mask;
 }
 
-/* The index up to which the user has written, whatever it may be: only to see it change. */
+/* The user's producer index. It is not checked: compare it only, to see it change. */
 static inline u32 roe_ring_posted(const struct roe_ring *ring)
 {
 	/* pairs with the library's release in ibv_post_*() */
 	return smp_load_acquire(&ring->buf->producer_index) & ring->mask;
 }
 
-/* Element @n after the consumer; only for n < roe_ring_pending(). */
+/* Element @n behind the consumer index, from 0; only for n < roe_ring_pending(). */
 static inline const void *roe_ring_peek(const struct roe_ring *ring, u32 n)
 {
 	return roe_ring_slot(ring, ring->cons + n);
 }
 
-/* Give @n slots back: they were copied out and may be overwritten. */
+/* Release the oldest @n slots: they were copied out and may be overwritten. */
 static inline void roe_ring_release(struct roe_ring *ring, u32 n)
 {
 	ring->cons = (ring->cons + n) & ring->mask;
@@ -84,7 +84,7 @@ static inline void roe_ring_release(struct roe_ring *ring, u32 n)
 	smp_store_release(&ring->buf->consumer_index, ring->cons);
 }
 
-/* A ring that nobody has mapped yet begins with elements @cons to @prod - 1. */
+/* Set the indices of a ring that nobody has mapped yet: it holds elements @cons to @prod - 1. */
 static inline void roe_ring_set_posted(struct roe_ring *ring, u32 cons, u32 prod)
 {
 	ring->cons = cons & ring->mask;
@@ -94,7 +94,7 @@ static inline void roe_ring_set_posted(struct roe_ring *ring, u32 cons, u32 prod
 
 /* --- kernel produces, user consumes: CQ --- */
 
-/* Slot for the next element, to be written as a whole before it is published. */
+/* Slot for the next element; write all of it before it is published. */
 static inline void *roe_ring_next(const struct roe_ring *ring)
 {
 	return roe_ring_slot(ring, ring->prod);
@@ -114,17 +114,17 @@ static inline void roe_ring_publish(struct roe_ring *ring)
 	roe_ring_publish_many(ring, 1);
 }
 
-/* In a ring that nobody has mapped yet the first @n elements count as polled. */
+/* In a ring that nobody has mapped yet, count the first @n elements as polled. */
 static inline void roe_ring_set_polled(struct roe_ring *ring, u32 n)
 {
 	WRITE_ONCE(ring->buf->consumer_index, n & ring->mask);
 }
 
 /*
- * The user's consumer index, @last being its last accepted value. It can only
- * have moved forward, and not beyond the producer; anything else is a broken or
- * hostile process, or librxe before v55, whose ibv_next_poll() steps over the
- * producer. That reads as "all consumed": an overrun is never made of it.
+ * The user's consumer index; @last is its last accepted value. It can only have moved
+ * forward, and not beyond the producer. Any other value comes from a broken or hostile
+ * process, or from librxe before v55, whose ibv_next_poll() steps over the producer. It counts as
+ * "all consumed", so that it never causes an overrun.
  */
 static inline u32 roe_ring_consumer(const struct roe_ring *ring, u32 last)
 {

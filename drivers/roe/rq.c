@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Receive WQEs from the one who posts them to the one who fills them. A user's
- * WQE is read once into a private copy, like a send WQE, for the process may write to
- * its ring at any time; what is wrong with it is told by its completion.
+ * Queues of receive WQEs, between the user that posts them and the responder that fills them. A
+ * user's WQE is read once into a private copy, like a send WQE, because the process may write to
+ * its ring at any time; an error found in it is reported by its completion.
  */
 #include <linux/slab.h>
 #include <roe/wire.h>
@@ -11,14 +11,14 @@
 /**
  * roe_rq_init() - make an empty queue
  * @rq: zeroed
- * @max_wr: WQEs it must hold; it may become more
- * @max_sge: elements of each
+ * @max_wr: WQEs that it must hold; it may hold more
+ * @max_sge: SGEs of each
  * @uctx: of the process that posts, NULL for a kernel user
- * @mi: how the process maps the ring; with @uctx only
+ * @mi: takes how the process maps the ring; with @uctx only
  *
  * Process context.
  *
- * Return: 0 or negative errno; roe_rq_exit() is due in any case.
+ * Return: 0 or negative errno; roe_rq_exit() must be called in any case.
  */
 int roe_rq_init(struct roe_rq *rq, u32 max_wr, u32 max_sge, struct ib_ucontext *uctx,
 		struct mminfo *mi)
@@ -49,7 +49,7 @@ ROE_EXPORT_FOR_TEST(roe_rq_init);
 
 /**
  * roe_rq_exit() - free a queue that nobody uses any more
- * @rq: or what became of it in roe_rq_init(), or all zero
+ * @rq: the queue; roe_rq_init() may have failed; may be all zero
  */
 void roe_rq_exit(struct roe_rq *rq)
 {
@@ -60,8 +60,8 @@ void roe_rq_exit(struct roe_rq *rq)
 ROE_EXPORT_FOR_TEST(roe_rq_exit);
 
 /**
- * roe_rq_pending() - WQEs posted and not taken
- * @rq: whose taker is the caller, or is locked out
+ * roe_rq_pending() - number of WQEs posted and not taken
+ * @rq: the caller is the only taker, or takers are locked out
  *
  * Return: at most max_wr, whatever a process has written.
  */
@@ -75,7 +75,7 @@ u32 roe_rq_pending(const struct roe_rq *rq)
 
 ROE_EXPORT_FOR_TEST(roe_rq_pending);
 
-/* One element of a user's ring, read once. */
+/* Copy an element of a user's ring; each field is read once. */
 static void copy_from_ring(const struct roe_rq *rq, struct roe_rwqe *rwqe, const void *slot)
 {
 	const struct rxe_sge *src = slot + sizeof(struct rxe_recv_wqe);
@@ -109,7 +109,7 @@ static void copy_from_slot(struct roe_rq *rq, struct roe_rwqe *rwqe)
 	memcpy(rwqe, src, offsetof(struct roe_rwqe, sge) + src->num_sge * sizeof(*src->sge));
 }
 
-/* A copy of the oldest element, which stays. */
+/* Copy the oldest element, which stays in the queue. */
 static void peek(struct roe_rq *rq, struct roe_rwqe *rwqe)
 {
 	if (rq->ring)
@@ -120,18 +120,18 @@ static void peek(struct roe_rq *rq, struct roe_rwqe *rwqe)
 
 /**
  * roe_rq_take() - take the oldest WQE
- * @rq: an SRQ: its lock held; else the QP's
+ * @rq: of an SRQ: rq.lock held; of a QP: qp->lock held
  * @rwqe: takes the copy; status tells whether it can be used
- * @least: bytes it must have room for; a shorter one stays where it is
+ * @least: bytes that the WQE must have room for; a shorter one stays in the queue
  *
- * Return: false if none is posted, or @rwqe is too short.
+ * Return: false if no WQE is posted, or the oldest one is too short.
  */
 bool roe_rq_take(struct roe_rq *rq, struct roe_rwqe *rwqe, u32 least)
 {
 	if (!roe_rq_pending(rq))
 		return false;
 	peek(rq, rwqe);
-	/* one that is malformed has no length, and is reported */
+	/* a malformed WQE has no length; it is taken and reported */
 	if (rwqe->status == IB_WC_SUCCESS && rwqe->length < least)
 		return false;
 	if (rq->ring) {
@@ -173,7 +173,7 @@ static int post_one(struct roe_rq *rq, const struct ib_recv_wr *wr)
 }
 
 /**
- * roe_rq_post() - a kernel user posts
+ * roe_rq_post() - post receives of a kernel user
  * @rq: without a ring
  * @wr: list
  * @bad: first request not posted
@@ -202,7 +202,7 @@ int roe_rq_post(struct roe_rq *rq, const struct ib_recv_wr *wr, const struct ib_
 ROE_EXPORT_FOR_TEST(roe_rq_post);
 
 /**
- * roe_rq_discard() - forget what is posted
+ * roe_rq_discard() - drop all posted WQEs
  * @rq: as for roe_rq_take()
  */
 void roe_rq_discard(struct roe_rq *rq)
@@ -212,7 +212,7 @@ void roe_rq_discard(struct roe_rq *rq)
 	rq->cons = rq->prod;
 }
 
-/* Elements are copied as they are: they are judged when they are taken. */
+/* Copy an element as it is: it is checked when it is taken. */
 static void copy_posted(const struct roe_rq *rq, struct roe_rq *to, u32 n)
 {
 	if (rq->ring)
@@ -224,17 +224,18 @@ static void copy_posted(const struct roe_rq *rq, struct roe_rq *to, u32 n)
 }
 
 /**
- * roe_rq_swap() - give a queue another size, what is posted is kept
+ * roe_rq_swap() - give a queue another size and keep the posted WQEs
  * @rq: lock held
- * @fresh: initialised, empty, of the same kind, with as many SGEs; the old ring or
- *	   array is left in it
- * @next: rq.cons of the element to be moved next: anything not behind that of the
- *	  oldest at first, then what the last call has left there
+ * @fresh: initialised, empty, of the same kind, with as many SGEs; takes the old ring or
+ *	   array
+ * @next: index, as rq.cons counts, of the element to be moved next: for the first call any value
+ *	  not after rq.cons, then the value that the last call has left there
  *
- * There may be a hundred thousand, so some are moved at a time, while others are taken.
+ * There may be a hundred thousand WQEs, so only some are moved per call; between calls WQEs may be
+ * taken.
  *
- * Return: 0; -EAGAIN: drop the lock and call again; -EINVAL if more is posted than
- * @fresh holds; nothing changed then.
+ * Return: 0; -EAGAIN: drop the lock and call again; -EINVAL if more WQEs are posted than
+ * @fresh holds, then nothing has changed.
  */
 int roe_rq_swap(struct roe_rq *rq, struct roe_rq *fresh, u32 *next)
 {

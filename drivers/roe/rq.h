@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * A queue of receive WQEs: the RQ of a QP, or an SRQ. A process posts into a
- * ring of shared memory without a word to us, a kernel user into an array.
+ * ring of shared memory without a system call, a kernel user into an array.
  */
 #ifndef ROE_RQ_H
 #define ROE_RQ_H
@@ -21,14 +21,14 @@ struct roe_sge {
 struct roe_rwqe {
 	u64			wr_id;
 	u8			num_sge;
-	u8			status;		/* enum ib_wc_status: found at the door */
+	u8			status;		/* enum ib_wc_status: error found when copied */
 	u32			length;		/* bytes, sum of the SGEs */
 	struct roe_sge		sge[ROE_MAX_SGE];
 };
 
 struct roe_rq {
 	u32			max_wr, max_sge;
-	spinlock_t		lock;		/* kernel users post; an SRQ: everything */
+	spinlock_t		lock;		/* posts of kernel users; in an SRQ everything */
 	struct roe_ring		*ring;		/* of a process */
 	struct roe_rwqe		*slots;		/* of a kernel user, mask + 1 of them */
 	u32			mask;

@@ -2,12 +2,12 @@
 /*
  * Shared receive queues (IBTA 10.2.9, wire.md section 8).
  *
- * QPs take WQEs from an SRQ in parallel, under its lock, which is inside theirs. A
- * WQE once taken belongs to the QP: what is wrong with it ends that QP only.
+ * QPs take WQEs from an SRQ in parallel, under its lock, which nests inside qp->lock. A
+ * WQE once taken belongs to the QP: an error in it ends that QP only.
  *
- * The limit event is good for one shot: raised when fewer WQEs are left than the
- * limit, or are there when it is armed. A process posts without telling, so this
- * is looked at whenever a WQE is taken.
+ * The limit event is raised once per arming: when fewer WQEs are left than the limit, or at
+ * once if there are fewer when it is armed. A process posts without a system call, so the limit
+ * is checked whenever a WQE is taken.
  */
 #include <linux/uaccess.h>
 #include "cq.h"
@@ -39,12 +39,12 @@ static void check_limit(struct roe_srq *srq)
 /**
  * roe_srq_init() - make an empty SRQ
  * @srq: zeroed but for @ib
- * @max_wr: WQEs it must hold
- * @max_sge: elements of each
+ * @max_wr: WQEs that it must hold
+ * @max_sge: SGEs of each
  * @uctx: of the process that posts, NULL for a kernel user
- * @mi: how the process maps the ring; with @uctx only
+ * @mi: takes how the process maps the ring; with @uctx only
  *
- * Return: 0 or negative errno; roe_srq_exit() is due in any case.
+ * Return: 0 or negative errno; roe_srq_exit() must be called in any case.
  */
 int roe_srq_init(struct roe_srq *srq, u32 max_wr, u32 max_sge, struct ib_ucontext *uctx,
 		 struct mminfo *mi)
@@ -57,10 +57,10 @@ int roe_srq_init(struct roe_srq *srq, u32 max_wr, u32 max_sge, struct ib_ucontex
 ROE_EXPORT_FOR_TEST(roe_srq_init);
 
 /**
- * roe_srq_exit() - give back what roe_srq_init() took
+ * roe_srq_exit() - free what roe_srq_init() has allocated
  * @srq: no QP uses it any more
  *
- * Context: process: waits for an event that is being raised.
+ * Context: process; waits for an event that is being raised.
  */
 void roe_srq_exit(struct roe_srq *srq)
 {
@@ -72,11 +72,11 @@ ROE_EXPORT_FOR_TEST(roe_srq_exit);
 
 /**
  * roe_srq_take() - take the oldest WQE for a QP
- * @srq: of the QP whose lock the caller holds
+ * @srq: SRQ of the QP whose lock the caller holds
  * @rwqe: takes the copy; status tells whether it can be used
- * @least: bytes it must have room for; a shorter one stays for everybody
+ * @least: bytes that the WQE must have room for; a shorter one stays in the SRQ, for any QP
  *
- * Return: false if none is posted, or @rwqe is too short.
+ * Return: false if no WQE is posted, or the oldest one is too short.
  */
 bool roe_srq_take(struct roe_srq *srq, struct roe_rwqe *rwqe, u32 least)
 {
@@ -100,7 +100,7 @@ static int set_limit(struct roe_srq *srq, u32 limit)
 	return 0;
 }
 
-/* -EAGAIN: once more, with the lock dropped in between. */
+/* -EAGAIN: call again, with the lock dropped in between. */
 static int set_some(struct roe_srq *srq, struct roe_rq *fresh, const u32 *limit, u32 *next)
 {
 	int err = 0;
@@ -119,7 +119,7 @@ static int set_some(struct roe_srq *srq, struct roe_rq *fresh, const u32 *limit,
  * @limit: to be armed, 0 disarms; NULL: stays as it is
  *
  * Context: process, may sleep.
- * Return: 0, or -EINVAL if more is posted than will fit or the limit is above
+ * Return: 0, or -EINVAL if more WQEs are posted than fit or the limit is above
  * the size.
  */
 int roe_srq_set(struct roe_srq *srq, struct roe_rq *fresh, const u32 *limit)
@@ -141,7 +141,7 @@ int roe_srq_set(struct roe_srq *srq, struct roe_rq *fresh, const u32 *limit)
 
 ROE_EXPORT_FOR_TEST(roe_srq_set);
 
-/* Nobody asks for an SRQ by its number: RC and UD know none, XRC is not offered. */
+/* SRQs are not looked up by number: RC and UD never name one, XRC is not offered. */
 static atomic_t numbers = ATOMIC_INIT(0);
 
 static bool size_ok(u32 max_wr)
@@ -152,7 +152,7 @@ static bool size_ok(u32 max_wr)
 /**
  * roe_srq_create() - ib_device_ops.create_srq
  * @ibsrq: zeroed, device and PD set
- * @init: size in, what it became out; a limit is not armed here (IBTA 11.2.3.1)
+ * @init: size requested; takes the size granted; no limit is armed here (IBTA 11.2.3.1)
  * @udata: NULL for kernel users; answer: struct rxe_create_srq_resp
  *
  * Return: 0 or negative errno.
@@ -190,8 +190,8 @@ int roe_srq_create(struct ib_srq *ibsrq, struct ib_srq_init_attr *init, struct i
 ROE_EXPORT_FOR_TEST(roe_srq_create);
 
 /*
- * The library does not read an answer but the memory it names, and maps from
- * there (abi.md section 17): to be written before anything changes.
+ * The library reads no response of modify_srq; it names memory of its own and maps the ring
+ * that is described there (abi.md section 17). So mminfo is written there, before anything changes.
  */
 static int tell_user(struct ib_udata *udata, const struct mminfo *mi)
 {
@@ -220,10 +220,10 @@ static int make_queue(const struct roe_srq *srq, struct roe_rq *fresh, u32 max_w
  * roe_srq_modify() - ib_device_ops.modify_srq
  * @ibsrq: the SRQ
  * @attr: max_wr, srq_limit
- * @mask: which of them
+ * @mask: which of them are set
  * @udata: of the process, NULL for kernel users
  *
- * Return: 0 or negative errno, nothing changed then.
+ * Return: 0, or negative errno, then nothing has changed.
  */
 int roe_srq_modify(struct ib_srq *ibsrq, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask,
 		   struct ib_udata *udata)
@@ -264,7 +264,7 @@ int roe_srq_query(struct ib_srq *ibsrq, struct ib_srq_attr *attr)
 
 /**
  * roe_srq_destroy() - ib_device_ops.destroy_srq
- * @ibsrq: the core has seen to it that no QP uses it
+ * @ibsrq: no QP uses it: the core has checked that
  * @udata: unused
  *
  * Return: 0.
@@ -280,7 +280,7 @@ ROE_EXPORT_FOR_TEST(roe_srq_destroy);
 
 /**
  * roe_srq_post_recv() - ib_device_ops.post_srq_recv
- * @ibsrq: of a kernel user; a process has its WQEs in the ring already
+ * @ibsrq: of a kernel user; WQEs of a process are in its ring already
  * @wr: list
  * @bad: first request not posted
  *

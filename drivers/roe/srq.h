@@ -9,7 +9,7 @@
 
 struct roe_srq {
 	struct ib_srq		ib;
-	struct roe_rq		rq;		/* rq.lock guards all of it */
+	struct roe_rq		rq;		/* rq.lock guards all of the SRQ */
 	u32			limit;		/* 0: not armed */
 	struct mutex		resize_lock;	/* one change of size at a time */
 	struct work_struct	event_work;

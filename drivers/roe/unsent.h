@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What a QP has sent and has not left this host: see unsent.c. */
+/* Packets of a QP that were sent but have not left this host: see unsent.c. */
 #ifndef ROE_UNSENT_H
 #define ROE_UNSENT_H
 
@@ -11,11 +11,11 @@ struct roe_txb;
 struct sk_buff;
 struct socket;
 
-/* Of a QP of UC or UD, under qp->lock; without use for others. */
+/* State of a UC or UD QP, under qp->lock; unused for other types. */
 struct roe_unsent {
-	struct socket	*sock;		/* owner of its skbs; constant; NULL: nobody counts */
-	u64		look;		/* ns: is there room again? 0: it does not wait */
-	u32		wait;		/* ns until the next such look */
+	struct socket	*sock;		/* owner of its skbs; constant; NULL: not counted */
+	u64		look;		/* ns: next check for room; 0: the QP does not wait */
+	u32		wait;		/* ns from one check to the next */
 };
 
 int roe_unsent_init(struct roe_unsent *unsent);

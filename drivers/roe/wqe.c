@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Work requests at the door. A user's WQE is read once, byte by byte, into a
- * private copy; the copy is judged and all later code uses it alone, for the
- * process may write to its ring at any time (abi.md 8.5). What is wrong with a WQE
- * is kept in its status and reported as a completion when its turn comes, not as an
- * error of the doorbell.
+ * Work requests: copied and checked on entry. Each byte of a user's WQE is read once, into a
+ * private copy; only the copy is checked and used by later code, because the process may write
+ * to its ring at any time (abi.md 8.5). An error found in a WQE is kept in its status and
+ * reported by its completion when its turn comes, not as an error of the doorbell.
  */
 #include "transport.h"
 
@@ -16,7 +15,7 @@
 			 BIT(IB_WR_ATOMIC_WRITE) | BIT(IB_WR_FLUSH) |			\
 			 BIT(IB_WR_BIND_MW) | BIT(IB_WR_SEND_WITH_INV))
 
-/* Nothing that needs an answer, and no key of a peer who cannot refuse. */
+/* Nothing that needs a response, and no SEND with invalidate: the peer could not refuse the key. */
 #define UC_OPCODES	(BIT(IB_WR_RDMA_WRITE) | BIT(IB_WR_RDMA_WRITE_WITH_IMM) |	\
 			 BIT(IB_WR_SEND) | BIT(IB_WR_SEND_WITH_IMM) | BIT(IB_WR_BIND_MW) | \
 			 BIT(IB_WR_LOCAL_INV))
@@ -28,7 +27,7 @@
 
 #define SEND_FLAGS	(IB_SEND_FENCE | IB_SEND_SIGNALED | IB_SEND_SOLICITED | IB_SEND_INLINE)
 
-/* As a user writes it (abi.md 8.2); the header of 6.1 does not know it. */
+/* FLUSH as the library writes it (abi.md 8.2); the kernel header of 6.1 lacks this struct. */
 struct flush_wr {
 	u64	remote_addr;
 	u32	length;		/* never filled in: dma.length counts */
@@ -54,13 +53,13 @@ static bool is_atomic(u32 opcode)
 	return opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* No data and no packet. */
+/* Local operations: no payload and no packet. */
 static bool is_local(u32 opcode)
 {
 	return opcode == IB_WR_LOCAL_INV || opcode == IB_WR_BIND_MW || opcode == IB_WR_REG_MR;
 }
 
-/* Lengths come from the SGEs alone; the library's sums are wrong at times. */
+/* The length comes from the SGEs alone; the library's sums are wrong at times. */
 static void set_length(struct roe_swqe *wqe)
 {
 	u64 sum = 0;
@@ -69,7 +68,7 @@ static void set_length(struct roe_swqe *wqe)
 	for (i = 0; i < wqe->num_sge; i++)
 		sum += wqe->sge[i].len;
 	if (is_atomic(wqe->opcode)) {
-		/* where it is aligned the responder judges (wire.md 4.3) */
+		/* the responder checks the alignment of the address (wire.md 4.3) */
 		if (sum < sizeof(u64))
 			wqe->status = IB_WC_LOC_LEN_ERR;
 		sum = sizeof(u64);
@@ -81,7 +80,7 @@ static void set_length(struct roe_swqe *wqe)
 	wqe->length = sum;
 }
 
-/* Each field is read once: the ring changes under our feet. */
+/* Each field is read once: the process may change the ring meanwhile. */
 static void copy_keys(struct roe_swqe *wqe, const struct rxe_send_wr *wr)
 {
 	switch (wqe->opcode) {
@@ -159,8 +158,8 @@ static void copy_sges(struct roe_qp *qp, struct roe_swqe *wqe, u32 num, const vo
 }
 
 /*
- * The builder puts the 8 bytes where SGEs or inline data are else; a legacy post
- * would put an SGE there, and has no way to name the target (abi.md 8.3).
+ * The library's builder API puts the 8 bytes where other WQEs have SGEs or inline data. A legacy
+ * post puts an SGE there, and has no way to name the target, so it is refused (abi.md 8.3).
  */
 static void copy_atomic_write(struct roe_swqe *wqe, u32 num_sge, u32 length, const void *data)
 {
@@ -189,7 +188,7 @@ static void copy_flush(struct roe_swqe *wqe, const struct rxe_send_wr *wr, u32 n
 		    (flush.type & ROE_FETH_PLT_MASK);
 }
 
-/* The address of a datagram: an index of a handle and two numbers, judged in a copy. */
+/* The address of a datagram: number of the address handle, QPN, Q_Key; checked in a copy. */
 static void copy_address(struct roe_qp *qp, struct roe_swqe *wqe, const struct rxe_send_wr *src)
 {
 	struct rxe_send_wr wr;
@@ -199,7 +198,7 @@ static void copy_address(struct roe_qp *qp, struct roe_swqe *wqe, const struct r
 	roe_ud_from_ring(qp, wqe, &wr);
 }
 
-/* What not every opcode fills in. Field by field: a string instruction costs more. */
+/* Clear the fields that not every opcode sets. Field by field: a string instruction costs more. */
 static void clear(struct roe_swqe *wqe)
 {
 	wqe->num_sge = 0;
@@ -224,7 +223,7 @@ static void clear(struct roe_swqe *wqe)
  * roe_wqe_from_ring() - private copy of a user's send WQE
  * @qp: its limits apply
  * @wqe: filled in; status says whether it may run
- * @slot: element of the shared ring, changing under our feet: nothing in it is read twice
+ * @slot: element of the shared ring; the process may change it, so nothing in it is read twice
  */
 void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot)
 {
@@ -262,10 +261,11 @@ void roe_wqe_from_ring(struct roe_qp *qp, struct roe_swqe *wqe, const void *slot
 ROE_EXPORT_FOR_TEST(roe_wqe_from_ring);
 
 /**
- * roe_wqe_pull() - copy what the user has posted, as far as there is room
+ * roe_wqe_pull() - copy in the send WQEs that a process has posted
  * @qp: user QP; nothing to do for a kernel QP. qp->lock held.
  *
- * A ring may hold a hundred thousand: not all of them with softirqs off.
+ * A ring may hold a hundred thousand WQEs, so one call copies ROE_WQE_BATCH at most: softirqs are
+ * off.
  *
  * Return: true if there is more to copy.
  */
@@ -277,14 +277,14 @@ bool roe_wqe_pull(struct roe_qp *qp)
 	roe_qp_assert_locked(qp);
 	if (!sq->ring)
 		return false;
-	/* slots are released when WQEs retire, so the oldest is sq->cons */
+	/* ring slots are released when WQEs retire, so the oldest one is that of sq->cons */
 	pending = roe_ring_pending(sq->ring);
 	while (sq->prod - sq->cons < pending && n++ < ROE_WQE_BATCH) {
 		roe_wqe_from_ring(qp, roe_sq_slot(sq, sq->prod),
 				  roe_ring_peek(sq->ring, sq->prod - sq->cons));
 		sq->prod++;
 	}
-	/* read without the lock, by a relay and by who destroys an address handle */
+	/* pairs with roe_relay_news() and roe_qp_take_posted(), which read it without the lock */
 	smp_store_release(&sq->pulled,
 			  (sq->ring->cons + sq->prod - sq->cons) & sq->ring->mask);
 	return sq->prod - sq->cons < pending;
@@ -398,9 +398,9 @@ ROE_EXPORT_FOR_TEST(roe_wqe_from_wr);
  * roe_wqe_next_recv() - take the next receive WQE, from the RQ or the SRQ
  * @qp: qp->lock held
  * @rwqe: takes the copy; status tells whether it can be used
- * @least: bytes it must have room for; a shorter one stays where it is
+ * @least: bytes that the WQE must have room for; a shorter one stays in the queue
  *
- * Return: false if none is posted, or @rwqe is too short.
+ * Return: false if no WQE is posted, or the next one is too short.
  */
 bool roe_wqe_next_recv(struct roe_qp *qp, struct roe_rwqe *rwqe, u32 least)
 {
