@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Copying payload. On x86 the kernel's memcpy() moves eight bytes at a time where
- * the CPU has no fast short strings (before Ice Lake, Zen 3). What was just proven
- * is in the cache, so wide registers are faster from some length on, although an
- * FPU section has to be opened; the length is found when the module is loaded.
+ * the CPU has no fast short strings (before Ice Lake, Zen 3). Payload that was just
+ * proven is in the cache, so wide registers are faster from some length on, although
+ * an FPU section has to be opened; the length is found when the module is loaded.
  *
- * Many programs (NCCL, MPI, key-value stores) look at the memory that a peer WRITEs, or READ
- * what its processor writes, and rely on hardware: it goes upwards, and no aligned word of up
- * to eight bytes is ever half done. memcpy() may begin with the end, and reads and writes some
- * bytes twice. So here everything goes upwards and in aligned words, on x86, where the order of
- * the instructions is that of the memory; elsewhere, where it takes barriers, the end of what
- * is long and the whole of what is not; and not of what is read for a packet by a CRC that loads
- * the bytes itself (icrc_sparse.c).
+ * Many programs (NCCL, MPI, key-value stores) poll memory while a peer WRITEs it, or READ memory
+ * while the peer's processor writes it, and rely on what hardware does: it accesses memory upwards,
+ * and no aligned word of up to eight bytes is ever half done. memcpy() may begin with the end, and
+ * reads and writes some bytes twice. So on x86, where the order of the instructions is that of the
+ * memory, all copies here go upwards and in aligned words. Elsewhere that takes barriers: there
+ * only the last ORDERED bytes of a copy do, or all of a shorter one, and not payload that a CRC
+ * which loads the bytes itself (icrc_sparse.c) reads for a packet.
  */
 #include <linux/cache.h>
 #include <linux/init.h>
@@ -24,7 +24,7 @@
 #include "copy.h"
 #include "icrc_impl.h"
 
-/* Bytes that are copied upwards where that takes barriers. */
+/* Bytes at the end of a copy that go upwards, where that takes barriers. */
 #define ORDERED	512
 
 /* The longest word, in bytes, that may come next: aligned, and no more than is left. */
@@ -38,8 +38,8 @@ static size_t word_at(uintptr_t at, size_t len)
 }
 
 /*
- * Behind what came before, load behind load and store behind store: one above the other. On x86
- * that is the order of the instructions.
+ * Copy a word after the one below it, in the order of memory: load after load and store after
+ * store. On x86 that is the order of the instructions.
  */
 #define MOVE(type, src, dst)								\
 	do {										\
@@ -48,7 +48,7 @@ static size_t word_at(uintptr_t at, size_t len)
 		put_unaligned(get_unaligned((const type *)(src)), (type *)(dst));	\
 	} while (0)
 
-/* Upwards, by words that are aligned where @at, which is @src or @dst, is. */
+/* Copy upwards, by words that are aligned at the address @at, which is that of @src or @dst. */
 static void copy_up(u8 *dst, const u8 *src, size_t len, uintptr_t at)
 {
 	size_t word;
@@ -107,7 +107,7 @@ static void copy_plain(u8 *dst, const u8 *src, size_t len, uintptr_t at)
 /* Bytes of one round of the loop below. */
 #define STEP	128
 
-/* What is measured: payload of the largest packet and less; best of some. */
+/* What is measured: payload of the largest packet and less; the best of ROUNDS counts. */
 #define MAX_LEN		4096
 #define MIN_LEN		1024
 #define PASSES		8
@@ -115,7 +115,7 @@ static void copy_plain(u8 *dst, const u8 *src, size_t len, uintptr_t at)
 
 static size_t wide_len __ro_after_init = SIZE_MAX;
 
-/* In an FPU section. The end, which many look at, is none of the wide registers'. */
+/* In an FPU section. The end, which many programs poll, is not copied by wide registers. */
 static void copy_wide(u8 *dst, const u8 *src, size_t len, uintptr_t at)
 {
 	for (; len > STEP; src += STEP, dst += STEP, at += STEP, len -= STEP)
@@ -150,7 +150,7 @@ static void copy(u8 *dst, const u8 *src, size_t len, uintptr_t at)
  * roe_copy_begin() - open a section for several pieces
  * @bytes: about how many in all
  *
- * PREEMPT_RT wants to be preempted between the pieces: there each has its own.
+ * PREEMPT_RT wants to be preempted between the pieces: there each piece has its own section.
  *
  * Return: for roe_copy_piece() and roe_copy_end().
  */
@@ -199,7 +199,7 @@ static u64 __init cost(u8 *dst, const u8 *src, size_t len)
 	return best;
 }
 
-/* Right, also for what is left behind the last round, and faster by a quarter? */
+/* Do wide registers copy rightly, also a length that leaves a rest, and faster by a quarter? */
 static bool __init pays(u8 *dst, const u8 *src, size_t len)
 {
 	u64 plain, wide;
@@ -267,7 +267,7 @@ void __init roe_copy_init(void)
 #endif
 
 /**
- * roe_copy() - payload into the memory of who gets it
+ * roe_copy() - copy payload of a packet into the memory of its receiver
  * @dst: must not overlap @src
  * @src: bytes
  * @len: how many, also none
@@ -282,7 +282,7 @@ void roe_copy(void *dst, const void *src, size_t len)
 ROE_EXPORT_FOR_TEST(roe_copy);
 
 /**
- * roe_copy_out() - the same out of the memory of who has it, into a packet
+ * roe_copy_out() - copy payload from the memory of its sender into a packet
  * @dst: must not overlap @src
  * @src: bytes, which may change meanwhile
  * @len: how many, also none

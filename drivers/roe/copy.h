@@ -8,7 +8,7 @@
 void roe_copy(void *dst, const void *src, size_t len);
 void roe_copy_out(void *dst, const void *src, size_t len);
 
-/* Many pieces that share one FPU section, between which nothing else is done. */
+/* Copy many pieces in one FPU section. Nothing else may be done between begin and end. */
 bool roe_copy_begin(size_t bytes);
 void roe_copy_piece(bool wide, void *dst, const void *src, size_t len);
 void roe_copy_end(bool wide);

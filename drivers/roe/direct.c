@@ -2,27 +2,28 @@
 /*
  * Two QPs of one device need no wire: a burst of packet descriptors goes from
  * the engines of one straight to the engines of the other, through the same
- * protocol code. Payload is copied once, from the memory that is sent to the
- * memory that receives.
+ * protocol code. Payload is copied once, from the sender's memory to the
+ * receiver's.
  *
  * Why that is safe
  *   Locks: the sender's lock is dropped while the receiver's is taken. tx_busy
  *   keeps the order of bursts, as it does on the way to the network.
  *   Memory: descriptors point into MRs of the sender and are used before its RCU
- *   read-side section ends, for which dereg and destroy wait. What can be revoked sooner
- *   the receiver holds meanwhile (roe_mr_lend()).
+ *   read-side section ends, for which dereg and destroy wait. MRs that can be revoked
+ *   sooner are held by the receiver meanwhile (roe_mr_lend()).
  *   WQEs: an inline payload lies in the SQ, any other is the user's again once its
- *   WQE has failed or is flushed. So none does while the QP is lent, from the first
- *   descriptor on: that waits for the end of the burst, and so does RESET. What succeeds
- *   the receiver has acknowledged, and does not read again.
- *   Depth: the receiver answers at once, one level down; the sender's tx_busy
- *   ends it there. Any deeper chain (QPs that name each other in a ring,
- *   handlers that post; others on this CPU, with PREEMPT_RT) finds no burst left
- *   and goes on in a worker.
- *   Order: between a packet on the way through the network and one that takes no
- *   time there would be none. Requests therefore change to the direct way only
- *   where they overtake nothing (roe_requester_at_una()), and answers take the
- *   way of the request. The other way round nothing can be overtaken.
+ *   WQE has failed or is flushed. So no WQE fails or is flushed while the QP is lent,
+ *   from the first descriptor on: that waits for the end of the burst, and so does
+ *   RESET. A WQE that succeeds was acknowledged by the receiver, which does not read its
+ *   payload again.
+ *   Depth: the receiver answers at once, one level down; there the chain ends,
+ *   because the sender has tx_busy. Any deeper chain (QPs that name each other in a
+ *   ring, handlers that post; other tasks on this CPU, with PREEMPT_RT) finds no
+ *   burst left and goes on in a worker.
+ *   Order: a packet on its way through the network has no order with one that goes
+ *   directly, which takes no time. Requests therefore change to the direct way only
+ *   where they overtake nothing (roe_requester_at_una()), and answers go the way of
+ *   their request. A change to the network cannot overtake anything.
  *
  * Nothing is delivered that the network would not deliver: same device, same
  * namespace, both address vectors name each other, and the address is one of this
@@ -33,7 +34,7 @@
 #include "qp_run.h"
 #include "transport.h"
 
-/* A request, and the answer to it. */
+/* Bursts of a CPU: one for a request, one for the answer to it. */
 #define DEPTH	2
 
 static struct roe_txb __percpu *txbs[DEPTH];	/* softirqs disabled while in use */
@@ -67,11 +68,11 @@ void roe_direct_exit(void)
 	}
 }
 
-/* What receive.c asks of a packet, asked of the QPs. */
+/* The checks that receive.c does on a packet, done on the two QPs. */
 static bool match(const struct roe_qp *qp, const struct roe_qp *peer)
 {
 	const struct roe_av *out = &qp->path.av, *back = &peer->path.av;
-	/* first of all: pairs with roe_av_set() */
+	/* before the rest of the address vector: pairs with roe_av_set() */
 	u64 cookie = smp_load_acquire(&back->net_cookie);
 
 	return peer->dev == qp->dev && peer->type == qp->type && peer->pkey == qp->pkey &&
@@ -84,7 +85,7 @@ static struct roe_qp *find(struct roe_qp *qp)
 {
 	struct roe_qp *peer;
 
-	/* a datagram is complete when it has left, a WQE of RC only when it was received */
+	/* RC only: its WQEs complete when they were received, those of UC and UD when they leave */
 	if (qp->type != IB_QPT_RC || !READ_ONCE(qp->dev->direct))
 		return NULL;
 	peer = roe_qp_lookup(qp->dest_qpn);
@@ -99,7 +100,7 @@ static struct roe_qp *find(struct roe_qp *qp)
  * @ctx: answers_only or requests_only is set if only those take this way
  * @possible: there is a peer on this device
  *
- * Where they take different ways they take turns: an answer may be long, or wait.
+ * If requests and answers take different ways they take turns: an answer may be long, or wait.
  *
  * Return: true for the direct way, false for the network.
  */
@@ -124,7 +125,7 @@ bool roe_direct_way(struct roe_qp *qp, struct roe_ctx *ctx, bool possible)
 ROE_EXPORT_FOR_TEST(roe_direct_way);
 
 /**
- * roe_direct_peer() - to whom this round goes directly
+ * roe_direct_peer() - find the QP to which this round goes directly
  * @qp: about to send, qp->lock held
  * @ctx: answers_only or requests_only is set if only those take this way
  *
@@ -139,7 +140,7 @@ struct roe_qp *roe_direct_peer(struct roe_qp *qp, struct roe_ctx *ctx)
 	return roe_direct_way(qp, ctx, peer) ? peer : NULL;
 }
 
-/* A burst of this CPU that nobody uses. Returns its number, DEPTH: there is none. */
+/* Take a burst of this CPU that is not in use. Returns its number, or DEPTH if there is none. */
 static unsigned int take_burst(void)
 {
 	unsigned int i;
@@ -161,8 +162,8 @@ static u32 payload(const struct roe_txb *txb)
 }
 
 /**
- * roe_direct_send() - one burst to a QP of the same device
- * @qp: owner of its transmission (tx_busy), qp->lock held; dropped meanwhile
+ * roe_direct_send() - send one burst to a QP of the same device
+ * @qp: its tx_busy was set by this context; qp->lock held, dropped meanwhile
  * @ctx: the time; takes notifications
  * @peer: from roe_direct_peer(); may be @qp itself
  *

@@ -12,10 +12,10 @@ void roe_direct_exit(void);
 bool roe_direct_way(struct roe_qp *qp, struct roe_ctx *ctx, bool possible);
 
 /*
- * qp->lock held, softirqs disabled, RCU read-side section. Peer: to whom this
- * round goes directly, NULL for the network; may set ctx->answers_only or
- * requests_only. Send: one burst to it; drops the lock meanwhile. Returns whether
- * more is to be sent.
+ * qp->lock held, softirqs disabled, RCU read-side section. roe_direct_peer() returns
+ * the QP to which this round goes directly, NULL for the network; it may set
+ * ctx->answers_only or requests_only. roe_direct_send() sends one burst to that QP,
+ * drops the lock meanwhile, and returns whether more is to be sent.
  */
 struct roe_qp *roe_direct_peer(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_direct_send(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_qp *peer);

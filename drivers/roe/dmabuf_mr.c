@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Regions of dma-buf memory. Our accesses are those of the CPU, so a region is a
- * kernel mapping of the buffer, which may be anywhere that the CPU can reach. That
- * mapping alone keeps no memory where it is: what is behind TTM's (radeon, nouveau,
- * vmwgfx) goes when the buffer is evicted. An attachment of a device does, so there
- * is one for as long as the mapping, though nothing is mapped for DMA: an exporter
- * without ops->pin has to pin then what it would move.
+ * Regions of dma-buf memory. roe accesses memory with the CPU, so a region is a
+ * kernel mapping of the buffer, which may be anywhere that the CPU can reach. The
+ * mapping alone does not keep the memory in place: the memory behind a mapping by TTM
+ * (radeon, nouveau, vmwgfx) goes when the buffer is evicted. An attachment of a device
+ * does keep it in place: with one, an exporter without ops->pin has to pin a buffer that
+ * it would move. So there is an attachment as long as the mapping, though nothing is
+ * mapped for DMA.
  *
- * One with ops->pin (amdgpu, xe) pins for importers that map, and moves the buffer of
- * those that do not, so it is refused; its mapping would not help either, for that of
- * xe does not exist, which dma_buf_vmap() takes for a bug.
+ * An exporter with ops->pin (amdgpu, xe) pins for importers that map, and moves the
+ * buffer of those that do not, so its buffers are refused. Its kernel mapping would not
+ * help either: xe cannot make one, and dma_buf_vmap() takes that for a bug.
  */
 #include <linux/dma-buf.h>
 #include <linux/fs.h>
@@ -30,8 +31,8 @@ static bool in_buffer(const struct dma_buf *dmabuf, u64 offset, u64 length)
 }
 
 /*
- * The udmabuf of some kernels (6.12) maps the first page of a folio for each page of it: what is
- * written would go elsewhere, and beside a buffer that is a piece of the folio.
+ * The udmabuf of some kernels (6.12) maps the first page of a folio in place of each of its pages.
+ * Writes would go to the wrong page, and outside of the buffer if that is a part of the folio.
  */
 static bool maps_heads(const struct dma_buf *dmabuf, const void *vaddr)
 {
@@ -49,7 +50,7 @@ static bool maps_heads(const struct dma_buf *dmabuf, const void *vaddr)
 	return false;
 }
 
-/* Kernel address of the buffer; it stays there until unmap(). */
+/* Map the buffer to a kernel address, which is valid until roe_dmabuf_put(). */
 static int map(struct dma_buf *dmabuf, struct iosys_map *iomap)
 {
 	int err;
@@ -58,7 +59,7 @@ static int map(struct dma_buf *dmabuf, struct iosys_map *iomap)
 	if (err)
 		return err;
 	err = dma_buf_vmap_unlocked(dmabuf, iomap);
-	/* not memory: memcpy() and atomics may do harm there */
+	/* I/O memory: memcpy() and atomics may do harm there */
 	if (!err && (iomap->is_iomem || maps_heads(dmabuf, iomap->vaddr))) {
 		dma_buf_vunmap_unlocked(dmabuf, iomap);
 		err = -EOPNOTSUPP;
@@ -91,7 +92,7 @@ ROE_EXPORT_FOR_TEST(roe_dmabuf_put);
  * roe_dmabuf_get - give a region its memory
  * @mr: room for one extent; its device and length are set
  * @dmabuf: the buffer
- * @offset: first byte in it; the region ends in it
+ * @offset: first byte in it; the region ends inside of it
  *
  * Context: process, may sleep.
  * Return: 0 or negative errno, -EOPNOTSUPP if the CPU cannot use the memory, or it may move.
@@ -129,7 +130,7 @@ static struct ib_mr *reg(struct ib_pd *pd, struct dma_buf *dmabuf, u64 offset, u
 
 	if (!in_buffer(dmabuf, offset, length) || check_add_overflow(iova, length, &end))
 		return ERR_PTR(-EINVAL);
-	/* a file opened to be read gives no right to write */
+	/* a dma-buf file that was opened only to be read gives no right to write */
 	if (ib_access_writable(access) && !(dmabuf->file->f_mode & FMODE_WRITE))
 		return ERR_PTR(-EACCES);
 	mr = roe_mr_alloc(pd, ROE_MR_USER, 1);
@@ -175,5 +176,5 @@ struct ib_mr *roe_mr_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 io
 	return ibmr;
 }
 
-/* What MODULE_IMPORT_NS() makes, whose argument 6.13 changed. */
+/* As MODULE_IMPORT_NS() does, but 6.13 changed the type of its argument. */
 MODULE_INFO(import_ns, "DMA_BUF");

@@ -5,14 +5,14 @@
  *
  * A user may name the next pages while the MR is still registered, as long as it
  * posts the invalidation before the REG_MR: iSER posts both at once, SRP gives the MR
- * to the next request with the invalidation still in the queue. So the pages named
- * wait in next, and a REG_MR makes them those of the MR.
+ * to the next request with the invalidation still in the queue. So ib_map_mr_sg()
+ * stores the pages in mr->next, and REG_MR makes them those of the MR.
  */
 #include <linux/overflow.h>
 #include <linux/scatterlist.h>
 #include "mr.h"
 
-/* Core rule for user MRs, which nobody checks in a work request. */
+/* The RDMA core enforces this rule for user MRs, but nobody checks it in a work request. */
 static bool access_ok_for(int access)
 {
 	return !(access & (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)) ||
@@ -33,7 +33,7 @@ static bool may_register(const struct roe_mr *mr, const struct ib_pd *pd, u32 ke
 	       need <= bytes;
 }
 
-/* Nobody reads the extents of a free MR; without a new map it keeps its pages. */
+/* Nobody reads the extents of a free MR. Without a new ib_map_mr_sg() it keeps its pages. */
 static void take_mapped(struct roe_mr *mr)
 {
 	if (!mr->mapped)
@@ -81,7 +81,7 @@ ROE_EXPORT_FOR_TEST(roe_mr_fast_reg);
  * roe_mr_alloc_fast - the alloc_mr verb: an MR for fast registration
  * @pd: protection domain
  * @type: IB_MR_TYPE_MEM_REG or IB_MR_TYPE_SG_GAPS
- * @max_sg: most pages, or elements with gaps, 1 to ROE_MR_MAX_FAST_PAGES
+ * @max_sg: most pages, with SG_GAPS most elements, 1 to ROE_MR_MAX_FAST_PAGES
  *
  * Return: the MR or an ERR_PTR().
  */
@@ -134,13 +134,13 @@ static int map_pages(struct roe_mr *mr, struct scatterlist *sgl, int nents,
 
 /**
  * roe_mr_map_sg - the map_mr_sg verb: name the pages of the next registration
- * @ibmr: a fast MR, registered or not; no REG_MR of it is posted and not done
+ * @ibmr: a fast MR, registered or not; no REG_MR of it is outstanding
  * @sg: mapped for DMA, that is, with kernel addresses
  * @nents: number of elements
- * @offset: into the first element; takes that into the first one left out
+ * @offset: into the first element; on return into the first element left out
  *
- * Nobody but the next REG_MR, which the caller will post, looks at these pages: this
- * takes no lock.
+ * Takes no lock, because only the next REG_MR, which the caller will post, reads these
+ * pages.
  *
  * Return: elements mapped, or a negative errno.
  */

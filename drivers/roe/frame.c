@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Packets to skbs: IP and UDP header in a small linear part, everything from
- * the BTH to the ICRC as fragments of the burst's chunks, into which payload that
- * still lies where it is sent from is copied while its CRC is computed; a small
- * packet all in the linear part. Where packets are apart each has an skb around it.
+ * Builds skbs from packets: IP and UDP header are in a small linear part, everything
+ * from the BTH to the ICRC is in fragments, which are the burst's chunks. Payload that is
+ * still in the user's memory is copied into the chunks while its CRC is computed. A small
+ * packet is all in the linear part. Packets that are apart have an skb around each.
  *
  * What the ICRC covers must be final when it is computed (wire.md 1.4): hence an
  * own IPv4 ID, DF, and no iptunnel_xmit(), which would choose them later.
@@ -22,12 +22,12 @@
 #include "net.h"
 
 /*
- * Up to here a copy costs less than another fragment, and one CRC over all that is behind
- * the BTH less than one that copies.
+ * Up to this length a copy costs less than another fragment, and one CRC over all that follows
+ * the BTH costs less than one that copies.
  */
 #define SMALL_PAYLOAD	256
 
-/* Of the packets that this CPU has sent; owned with the burst (txb_lock in qp_tx.c). */
+/* Of packets that this CPU has sent; whoever owns its burst owns them (txb_lock in qp_tx.c). */
 static struct roe_icrc_heads __percpu *heads;
 
 int roe_frame_init(void)
@@ -82,10 +82,10 @@ static void build_ipv6(const struct roe_av *av, u8 tclass, struct sk_buff *skb)
 }
 
 /*
- * Either all packets of a flow have a checksum or none has: a receiver's GRO would let one
- * without overtake a train of its flow (datapath.md 4.1). A train that is cut up by copying
- * needs the seed of the pseudo header; apart, where the processor would have to read all of the
- * payload for it, there is none, as RoCEv2 allows.
+ * Either all packets of a flow have a UDP checksum or none has: a receiver's GRO would let a
+ * packet without one overtake a train of its flow (datapath.md 4.1). A train that is cut up by
+ * copying needs the seed of the pseudo header. Packets that are apart have no checksum, as
+ * RoCEv2 allows: the processor would have to read all of the payload for it.
  */
 static void build_udp(const struct roe_av *av, struct sk_buff *skb, bool apart)
 {
@@ -135,7 +135,7 @@ static void fetch(const struct roe_tx_pkt *pkt)
 	}
 }
 
-/* Go on with the CRC over extended headers and payload, fetching it if it is not there yet. */
+/* Go on with the CRC over extended headers and payload, which is copied here if not done yet. */
 static u32 seal_payload(struct roe_icrc_run *run, u32 crc, const struct roe_tx_pkt *pkt)
 {
 	u32 extlen = pkt->hdrlen - sizeof(struct roe_bth);
@@ -156,7 +156,7 @@ static u32 seal_payload(struct roe_icrc_run *run, u32 crc, const struct roe_tx_p
 	return crc;
 }
 
-/* Is the packet behind @pkt like it, but for AckReq, PSN, extended headers and payload? */
+/* Is the packet after @pkt like it, except for AckReq, PSN, extended headers and payload? */
 static bool repeats(const struct roe_tx_pkt *pkt)
 {
 	const struct roe_pkt *p = &pkt[0].p, *next = &pkt[1].p;
@@ -165,7 +165,7 @@ static bool repeats(const struct roe_tx_pkt *pkt)
 	       next->qpn == p->qpn && next->pkey == p->pkey;
 }
 
-/* Pad and ICRC behind the payload; BTH and extended headers are in front of it. */
+/* Write pad and ICRC behind the payload; BTH and extended headers are in front of it already. */
 static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 		 const struct roe_tx_pkt *pkt)
 {
@@ -182,7 +182,7 @@ static void seal(struct roe_icrc_run *run, const struct roe_frame_head *head,
 	put_unaligned(roe_icrc_final(crc), (__le32 *)(tail + pkt->pad));
 }
 
-/* Headers, payload and ICRC of the @n packets of one skb; @head is that of the first. */
+/* Write headers, payload and ICRC of the @n packets of one skb; @head is that of the first. */
 static void seal_all(struct roe_frame_head *head, struct roe_tx_pkt *pkt, unsigned int n,
 		     u16 id, u32 bytes)
 {
@@ -199,15 +199,15 @@ static void seal_all(struct roe_frame_head *head, struct roe_tx_pkt *pkt, unsign
 		roe_frame_head_set(head, id + i, roe_tx_bytes(&pkt[i]));
 		if (pkt[i].p.opcode == ROE_OP_READ_RESP_FIRST ||
 		    pkt[i].p.opcode == ROE_OP_READ_RESP_ONLY)
-			smp_mb();	/* behind the WRITEs and READs before it (wire.md 9) */
+			smp_mb();	/* after the WRITEs and READs before it (wire.md 9) */
 		seal(&run, head, &pkt[i]);
 	}
 	roe_icrc_end(&run);
 }
 
 /*
- * One hash per flow, for queues of this host alone, whose packets are ours: nothing to
- * defend.
+ * One hash per flow. It is only for queues of this host, with packets of our own, so it needs
+ * no secret.
  */
 static u32 flow_hash(const struct roe_av *av)
 {
@@ -218,8 +218,9 @@ static u32 flow_hash(const struct roe_av *av)
 }
 
 /*
- * One transmit queue per QP, so one order: a netdev with XPS chooses it by the CPU, others
- * by the hash. Receivers on this host take a number this small for no NAPI id.
+ * One transmit queue per QP keeps its packets in order: a netdev with XPS chooses it by
+ * sender_cpu, others by the hash. sender_cpu shares its place with napi_id; receivers on this
+ * host do not take so small a number for a NAPI id.
  */
 static void set_queue(struct sk_buff *skb, const struct roe_av *av, u32 home)
 {
@@ -239,10 +240,11 @@ static bool adjacent(const struct roe_tx_pkt *pkt, const struct roe_tx_pkt *next
  * roe_frame_fit() - how many packets may leave as one skb
  * @pkt: packets of one burst, in order
  * @n: at least 1
- * @limits: of the way
+ * @limits: of the route
  *
- * All of the size of the first one but for a shorter last one. What was sent
- * before leaves alone: a way that breaks trains must not stop a QP for ever.
+ * All have the size of the first one, except that the last one may be shorter. A packet
+ * that was sent before leaves alone: a network that breaks trains must not stop a QP for
+ * ever.
  *
  * Return: 1 or more.
  */
@@ -270,7 +272,7 @@ unsigned int roe_frame_fit(const struct roe_tx_pkt *pkt, unsigned int n,
 
 ROE_EXPORT_FOR_TEST(roe_frame_fit);
 
-/* From caches of this CPU; hook_take() of net.c gives skbs back to them. */
+/* An skb from the caches of this CPU; hook_take() of net.c gives skbs back to them. */
 static struct sk_buff *new_skb(u32 headroom, u32 room)
 {
 	u32 size = SKB_DATA_ALIGN(headroom + room) +
@@ -289,7 +291,7 @@ static struct sk_buff *new_skb(u32 headroom, u32 room)
 	return skb;
 }
 
-/* A small packet lies behind its headers: nobody has a page to hold or to map for it. */
+/* Move a small packet into the linear part: no page has to be referenced or mapped for it. */
 static void add_linear(struct sk_buff *skb, struct roe_tx_pkt *pkt)
 {
 	const u8 *payload = roe_tx_payload(pkt);
@@ -347,7 +349,7 @@ static struct sk_buff *build_one(const struct roe_av *av, u8 tclass, u16 id,
 	return skb;
 }
 
-/* Around the bytes of a packet that is apart. */
+/* Build an skb around the bytes of a packet that is apart. */
 static struct sk_buff *wrap(const struct roe_tx_pkt *pkt)
 {
 	u32 bytes = roe_tx_bytes(pkt);
@@ -362,7 +364,7 @@ static struct sk_buff *wrap(const struct roe_tx_pkt *pkt)
 	return skb;
 }
 
-/* Members have their headers in front of their data; the head counts for all (datapath.md 2.5). */
+/* Members have headers in front of their data; the head's lengths are sums (datapath.md 2.5). */
 static void hang_on(struct sk_buff *head, struct sk_buff *last, struct sk_buff *skb)
 {
 	skb_pull(skb, skb_transport_offset(skb) + sizeof(struct udphdr));
@@ -375,7 +377,7 @@ static void hang_on(struct sk_buff *head, struct sk_buff *last, struct sk_buff *
 	head->truesize += skb->truesize;
 }
 
-/* One packet that is apart, or a list of them: an skb each, with the headers that it will have. */
+/* One packet that is apart, or a list: each has an skb, with the headers that it leaves with. */
 static struct sk_buff *build_list(const struct roe_av *av, u8 tclass, u16 id,
 				  const struct roe_tx_pkt *pkt, unsigned int n)
 {
@@ -408,22 +410,22 @@ static struct sk_buff *build_list(const struct roe_av *av, u8 tclass, u16 id,
  * @path: addresses; its IPv4 ID counter moves by @n
  * @pkt: what roe_frame_fit() allowed; a small one is moved into the skb
  * @n: packets
- * @headroom: bytes in front of the IP header; those apart have what they have
- * @home: CPU whose transmit queue it takes, + 1; 0: that which sends it
+ * @headroom: bytes in front of the IP header; not for packets that are apart, which have room
+ * @home: CPU whose transmit queue it takes, + 1; 0: that of the CPU that sends it
  *
  * Softirqs disabled.
  *
- * Return: skb without a route, data at the IP header; NULL without memory,
- * nothing having happened.
+ * Return: skb without a route, data at the IP header; NULL if there is no memory: then
+ * nothing has changed.
  */
 struct sk_buff *roe_frame_build(struct roe_path *path, struct roe_tx_pkt *pkt,
 				unsigned int n, u32 headroom, u32 home)
 {
 	const struct roe_av *av = &path->av;
-	/* in front of what makes queues long, on this host (qdiscs, VLANs) as well */
+	/* a CNP goes ahead of the packets that fill queues, also on this host (qdiscs, VLANs) */
 	bool urgent = pkt->p.opcode == ROE_OPCODE_CNP;
 	u8 tclass = urgent ? ROE_CNP_TCLASS : av->tclass;
-	/* datagrams of several QPs may share a path: count once, use one value */
+	/* several UD QPs may share a path: read the counter once, and use that value */
 	u16 id = READ_ONCE(path->ip_id);
 	struct roe_frame_head head;
 	struct sk_buff *skb;

@@ -18,7 +18,7 @@
 
 struct roe_path;
 
-/* BTH and ICRC: the least that a packet is. */
+/* BTH and ICRC: the shortest packet. */
 #define ROE_PKT_MIN	(sizeof(struct roe_bth) + ROE_ICRC_LEN)
 
 /* IP and UDP header of one packet, final but for what the ICRC masks. */
@@ -31,7 +31,7 @@ struct roe_frame_head {
 	bool		v6;
 };
 
-/* Packet with this ID (IPv4) and this length, BTH to ICRC, bytes. */
+/* Set ID (IPv4) and lengths for a packet of @len bytes from BTH to ICRC. */
 static inline void roe_frame_head_set(struct roe_frame_head *head, u16 id, u32 len)
 {
 	len += sizeof(struct udphdr);
@@ -44,7 +44,7 @@ static inline void roe_frame_head_set(struct roe_frame_head *head, u16 id, u32 l
 	}
 }
 
-/* What a train may hold on its way. */
+/* What a train may hold on its route. */
 struct roe_frame_limits {
 	u32		bytes;		/* UDP payload */
 	unsigned int	segs;		/* 1: no trains */
@@ -80,9 +80,9 @@ struct roe_segs {
 	struct roe_frame_head	head;
 	u32			len;		/* BTH to ICRC, bytes */
 	bool			flat;		/* in one piece, at @raw */
-	const u8		*raw;		/* only for what may change meanwhile */
-	struct roe_cursor	bth;		/* otherwise its first byte */
-	/* min(len, ROE_HDR_MAX) bytes: a copy, for its sender may still write to the skb */
+	const u8		*raw;		/* not for headers: its bytes may still change */
+	struct roe_cursor	bth;		/* if not flat: at its first byte */
+	/* min(len, ROE_HDR_MAX) bytes: a copy, because the sender may still write to the skb */
 	u8			hdr[ROE_HDR_MAX] __aligned(8);
 };
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Packets that one poll of a NIC brings go up as one skb, if our socket has the port.
+ * The packets that one poll of a NIC brings go up as one skb, if our socket has the port.
  *
- * Each packet alone would walk through IP, netfilter and the run of a QP: that is most
- * of what receiving costs. The stack's own UDP GRO asks for a checksum, which RoCE of
- * other makes does not have, and for packets of one size. So they are put together as a
- * list here, each with its headers as they came: the ICRC covers them. segment.c reads
- * such a list packet by packet, and so does the stack, should it go on elsewhere.
+ * Otherwise each packet would go alone through IP, netfilter and a run of its QP, which is
+ * most of what receiving costs. The stack's own UDP GRO requires a checksum, which other
+ * RoCE implementations do not send, and packets of one size. So packets are put together as
+ * a list here, each with its headers as they came, because the ICRC covers them. segment.c
+ * reads such a list packet by packet, and so does the stack if the list goes elsewhere.
  *
- * Where a NIC has a gro_flush_timeout (r8169 by itself, others for who tunes them), GRO holds
- * what it has beyond the end of the poll, until that has passed. There nothing waits for
- * another packet that may be the last for now: as with TCP's PSH.
+ * If a NIC has a gro_flush_timeout (r8169 by default, others if somebody tunes them), GRO
+ * holds packets beyond the end of the poll, until that time has passed. With such a NIC a
+ * packet that may be the last for now is not held to wait for another: as with TCP's PSH.
  *
  * Softirq, under RCU: GRO calls us for UDP to a local port of our sockets.
  */
@@ -36,7 +36,7 @@ static struct sk_buff *find(struct list_head *head)
 	return NULL;
 }
 
-/* The IP header of a datagram of @sk; @off is behind the UDP header. */
+/* The IP header of a datagram; @off is the offset behind its UDP header. */
 static const struct iphdr *ip4_at(const struct sk_buff *skb, unsigned int off)
 {
 	return (const void *)(skb->data + off - sizeof(struct udphdr) - sizeof(struct iphdr));
@@ -48,8 +48,8 @@ static const struct ipv6hdr *ip6_at(const struct sk_buff *skb, unsigned int off)
 }
 
 /*
- * Is it for a device of ours? The socket gets what is forwarded as well, and lists of
- * that are no work of ours. @p is the head of a list to be.
+ * Is the packet for a device of ours? GRO asks our socket about packets that will be forwarded
+ * as well; they are left alone. @p is the packet that is to become the head of a list.
  */
 static bool to_us(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
 {
@@ -64,9 +64,9 @@ static bool to_us(const struct sock *sk, const struct sk_buff *p, const struct s
 }
 
 /*
- * Who cuts the list up on its way to us (NFQUEUE, cake on an ifb) gives the packets behind
- * the first one IDs that count up, and the ICRC covers them. With DF it can be told to
- * leave them, see roe_gro_complete(); without, they have to count already.
+ * Whoever cuts the list up on its way to us (NFQUEUE, cake on an ifb) gives the packets after
+ * the first one IDs that count up, and the ICRC covers the ID. With DF the list can say that
+ * IDs stay, see roe_gro_complete(); without DF they have to count up already.
  */
 static bool ids_survive(const struct iphdr *head, const struct iphdr *ip, unsigned int count)
 {
@@ -89,8 +89,8 @@ static bool same_way6(const struct sk_buff *p, const struct sk_buff *skb, unsign
 }
 
 /*
- * Of a list the stack reads one TTL, DSCP and ECN mark. GRO has compared the addresses and
- * the flow label, and since 6.10 leaves the rest to the protocol above.
+ * The stack reads one TTL, DSCP and ECN mark for all of a list, so they have to be equal. GRO has
+ * compared the addresses and the flow label, and since 6.10 leaves the rest to the protocol above.
  */
 static bool same_way(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
 {
@@ -99,7 +99,7 @@ static bool same_way(const struct sock *sk, const struct sk_buff *p, const struc
 	return sk->sk_family == AF_INET6 ? same_way6(p, skb, off) : same_way4(p, skb, off);
 }
 
-/* Nothing of ours is so short, and a head that is none would take the list with it. */
+/* No packet of ours is shorter. With a head that is too short all of the list would be dropped. */
 static bool long_enough(const struct sk_buff *p, const struct sk_buff *skb)
 {
 	u32 min = skb_gro_offset(skb) + ROE_PKT_MIN;
@@ -108,8 +108,9 @@ static bool long_enough(const struct sk_buff *p, const struct sk_buff *skb)
 }
 
 /*
- * UDP comes next to the IP header: ip6_at() would take bytes of an extension header for one, as a
- * peer wants them, and with options IPv4 does not come here. GRO has compared @skb with the head.
+ * Does UDP follow the IPv6 header directly? Otherwise ip6_at() would take bytes of an extension
+ * header, which the peer chooses, for the IPv6 header. IPv4 with options does not come here. GRO
+ * has compared @skb with the head of the list.
  */
 static bool is_plain(const struct sock *sk, struct sk_buff *skb)
 {
@@ -118,7 +119,7 @@ static bool is_plain(const struct sock *sk, struct sk_buff *skb)
 	return sk->sk_family != AF_INET6 || ip->nexthdr == IPPROTO_UDP;
 }
 
-/* What IP found: it is a fragment, or its length is not that of the packet. */
+/* GRO sets flush if IP has found a fragment, or a length that is not that of the packet. */
 static bool may_join(const struct sock *sk, const struct sk_buff *p, const struct sk_buff *skb)
 {
 	return !NAPI_GRO_CB(p)->flush && !NAPI_GRO_CB(skb)->flush && !skb_has_frag_list(skb) &&
@@ -131,7 +132,7 @@ static void join(const struct sock *sk, struct sk_buff *p, struct sk_buff *skb)
 {
 	int ip_len = sk->sk_family == AF_INET6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
 
-	/* who cuts the list up begins there; behind a VLAN tag in the data it is the tag yet */
+	/* where cutting up begins; with a VLAN tag in the data it has pointed to the tag so far */
 	skb_set_network_header(skb, skb_gro_offset(skb) - (int)sizeof(struct udphdr) - ip_len);
 	/* the headers stay in front of the data */
 	skb_pull(skb, skb_gro_offset(skb));
@@ -142,8 +143,9 @@ static void join(const struct sock *sk, struct sk_buff *p, struct sk_buff *skb)
 	NAPI_GRO_CB(p)->last = skb;
 	NAPI_GRO_CB(p)->count++;
 	/*
-	 * Its members have any length. Should our socket go before the list is complete, UDP
-	 * only adds that it is of its own: who takes it for one of equal parts runs into BUG_ON().
+	 * The members of the list have any length. Should our socket go before the list is
+	 * complete, UDP itself only adds SKB_GSO_UDP_L4: without FRAGLIST the list would be
+	 * taken for a train of equal packets, and run into a BUG_ON().
 	 */
 	skb_shinfo(p)->gso_type |= SKB_GSO_FRAGLIST;
 	skb_shinfo(p)->flags |= skb_shinfo(skb)->flags & SKBFL_SHARED_FRAG;
@@ -156,7 +158,7 @@ static void join(const struct sock *sk, struct sk_buff *p, struct sk_buff *skb)
 	NAPI_GRO_CB(skb)->same_flow = 1;
 }
 
-/* A message that goes on, and no answer is asked for. */
+/* Does the message go on after this packet, which asks for no ACK? */
 static bool goes_on(const struct roe_bth *bth)
 {
 	u32 flags = roe_opcode(bth->opcode)->flags;
@@ -165,7 +167,7 @@ static bool goes_on(const struct roe_bth *bth)
 	       !(bth->apsn & cpu_to_be32(ROE_BTH_ACKREQ));
 }
 
-/* May nothing more come for now? Then all headers are at skb->data, or it is none of ours. */
+/* May this packet be the last for now? If not, its headers are all in the linear part now. */
 static bool is_last(struct sk_buff *skb)
 {
 	unsigned int off = skb_gro_offset(skb);
@@ -185,7 +187,7 @@ static bool is_last(struct sk_buff *skb)
 struct sk_buff *roe_gro_receive(struct sock *sk, struct list_head *head, struct sk_buff *skb)
 {
 	struct sk_buff *p = find(head);
-	/* first: where GRO has the headers they are no more once some are pulled */
+	/* first: GRO's own pointer to the headers is no good once some of them are pulled */
 	bool plain = is_plain(sk, skb);
 	bool timer = READ_ONCE(skb->dev->gro_flush_timeout);
 	bool last = timer && is_last(skb);
@@ -215,13 +217,13 @@ int roe_gro_complete(struct sock *sk, struct sk_buff *skb, int nhoff)
 	/* the caller took it for a tunnel */
 	skb->encapsulation = 0;
 	/*
-	 * GRO has proven each packet. The NIC's sum is that of the first one: conntrack would
-	 * find it wrong for the whole, and who cuts the list would warn.
+	 * GRO has checked the sum of each packet. The NIC's sum is that of the first packet:
+	 * conntrack would find it wrong for the whole list, and segmentation would warn.
 	 */
 	if (skb->ip_summed == CHECKSUM_COMPLETE)
 		skb->ip_summed = CHECKSUM_UNNECESSARY;
 	skb_shinfo(skb)->gso_type = SKB_GSO_FRAGLIST | SKB_GSO_UDP_L4;
-	/* leave the IDs as they are; it is an error without DF */
+	/* segmentation is to keep the IDs; this flag is an error without DF */
 	if (sk->sk_family == AF_INET && ip4_at(skb, nhoff)->frag_off & htons(IP_DF))
 		skb_shinfo(skb)->gso_type |= SKB_GSO_TCP_FIXEDID;
 	skb_shinfo(skb)->gso_segs = NAPI_GRO_CB(skb)->count;

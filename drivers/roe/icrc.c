@@ -25,9 +25,9 @@ static u32 min_len __ro_after_init = U32_MAX;
 DEFINE_STATIC_CALL(roe_icrc_crc, roe_icrc_lib);
 
 /*
- * What each byte of IPv4 ID and of the last word of the BTH (AckReq, PSN) adds to the
- * register behind the BTH: the register is linear, and little else changes from packet
- * to packet.
+ * What each byte of the IPv4 ID and of the last word of the BTH (AckReq, PSN) contributes to
+ * the register after the BTH. The CRC is linear, and little else changes from packet to
+ * packet.
  */
 static u32 id_part[sizeof(__be16)][256] __ro_after_init;
 static u32 apsn_part[sizeof(__be32)][256] __ro_after_init;
@@ -39,7 +39,7 @@ static void __init init_parts(void)
 		struct udphdr	udp;
 		struct roe_bth	bth;
 	} __packed head = {};		/* all zero but for one byte of the ID */
-	struct roe_bth bth = {};	/* or of that word */
+	struct roe_bth bth = {};	/* or for one byte of apsn */
 	unsigned int i, k;
 
 	for (i = 0; i < 256; i++) {
@@ -88,7 +88,7 @@ int __init roe_icrc_init(void)
 void roe_icrc_begin(struct roe_icrc_run *run, u32 bytes)
 {
 	/*
-	 * PREEMPT_RT wants to be preempted within the run, and its locks, of MRs for
+	 * With PREEMPT_RT a run stays preemptible, and locks that it takes, of MRs for
 	 * instance, may sleep: there each long piece has a section of its own.
 	 */
 	run->head = NULL;
@@ -111,7 +111,7 @@ void roe_icrc_end(struct roe_icrc_run *run)
 
 ROE_EXPORT_FOR_TEST(roe_icrc_end);
 
-/* A piece outside of a section, long enough for one of its own? */
+/* A piece outside of an FPU section. If it is long enough it has one of its own. */
 static u32 go_on_alone(u32 crc, const void *src, size_t len, void *dst)
 {
 	if (len < SECTION_MIN_LEN || !roe_icrc_fpu_begin())
@@ -151,8 +151,8 @@ ROE_EXPORT_FOR_TEST(roe_icrc_update);
  * @run: open
  * @crc: register
  * @dst: where they go; must not overlap @src
- * @src: where they are; of memory that somebody changes meanwhile, the register
- *	 covers what was written to @dst, provided that @dst is private
+ * @src: where they are; if somebody changes them meanwhile, the register covers
+ *	 what was written to @dst, provided that @dst is private
  * @len: bytes
  *
  * Return: the register after them.
@@ -185,7 +185,7 @@ static size_t mask_ipv6(u8 *buf, const void *l3)
 	return sizeof(*ip6);
 }
 
-/* The register behind the BTH, from nothing. */
+/* Compute the register after the BTH from the start. */
 static u32 head_whole(struct roe_icrc_run *run, const void *l3, bool v6,
 		      const struct udphdr *udp, const struct roe_bth *bth)
 {
@@ -203,7 +203,7 @@ static u32 head_whole(struct roe_icrc_run *run, const void *l3, bool v6,
 	return roe_icrc_update(run, ICRC_SEED, buf, len + sizeof(*bth));
 }
 
-/* All that the ICRC covers but the ID. */
+/* Compare all fields that the ICRC covers, except the ID. */
 static bool same_ipv4(const struct iphdr *a, const struct iphdr *b)
 {
 	return a->daddr == b->daddr && a->saddr == b->saddr && a->tot_len == b->tot_len &&
@@ -226,7 +226,7 @@ static bool same_flow(const struct roe_icrc_head *head, const void *l3, bool v6,
 	       (v6 ? same_ipv6(&head->ip6, l3) : same_ipv4(&head->ip4, l3));
 }
 
-/* Of the same flow, is there nothing else that differs but ID, AckReq and PSN? */
+/* Of headers of the same flow: do they differ by ID, AckReq and PSN only? */
 static bool same_kind(const struct roe_icrc_head *head, const struct udphdr *udp,
 		      const struct roe_bth *bth)
 {
@@ -235,7 +235,7 @@ static bool same_kind(const struct roe_icrc_head *head, const struct udphdr *udp
 	       get_unaligned((const u64 *)&head->bth) == get_unaligned((const u64 *)bth);
 }
 
-/* Where headers like these are if they came before. */
+/* The place where headers like these are kept, if they came before. */
 static struct roe_icrc_head *place(struct roe_icrc_heads *heads, const struct roe_bth *bth)
 {
 	u32 key = be32_to_cpu(bth->qpn) + 5 * bth->opcode;
@@ -261,16 +261,16 @@ static void learn(struct roe_icrc_run *run, struct roe_icrc_head *head, const vo
 /**
  * roe_icrc_head() - start an ICRC: masked LRH, L3, UDP and BTH
  * @run: open; addresses and ports are the same in all its packets
- * @heads: headers that came before; of one owner during the call
+ * @heads: headers that came before; nobody else uses them during the call
  * @l3: IPv4 header without options, IPv6 header or GRH; any alignment
- * @v6: 40 bytes in IPv6 layout
+ * @v6: @l3 is 40 bytes in IPv6 layout
  * @udp: UDP header, or NULL where the BTH follows the GRH (RoCEv1)
  * @bth: base transport header
  *
- * The headers are copies that nobody writes to: what is kept of them is good for others.
+ * The headers must be copies that nobody writes to: what is kept here is used for other packets.
  * Addresses, ports, IPv4 ID and lengths must be final (wire.md 1.4).
  *
- * Return: the register, to be continued behind the BTH.
+ * Return: the register, to be continued after the BTH.
  */
 u32 roe_icrc_head(struct roe_icrc_run *run, struct roe_icrc_heads *heads, const void *l3,
 		  bool v6, const struct udphdr *udp, const struct roe_bth *bth)

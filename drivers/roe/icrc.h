@@ -37,21 +37,21 @@ struct roe_icrc_head {
 		struct iphdr	ip4;
 		struct ipv6hdr	ip6;
 	};
-	struct udphdr	udp;		/* length 0: none */
+	struct udphdr	udp;		/* length 0: nothing is kept here yet */
 	struct roe_bth	bth;
 	bool		v6;
-	u32		crc;		/* register behind the BTH, were ID, AckReq and PSN 0 */
+	u32		crc;		/* register after the BTH if ID, AckReq and PSN were 0 */
 };
 
 #define ROE_ICRC_HEADS	32
 
-/* Owned by whoever computes, with what he owns for it: per CPU as a rule. */
+/* Owned by the context that computes ICRCs: usually per CPU. */
 struct roe_icrc_heads {
 	struct roe_icrc_head	head[ROE_ICRC_HEADS];
 };
 
 /*
- * Private to icrc.c; on the stack, or in what its one owner owns. All packets of a
+ * Private to icrc.c; on the stack, or in another object with one owner. All packets of a
  * run are of one flow: their L3 and UDP headers differ by IPv4 ID and length only.
  */
 struct roe_icrc_run {

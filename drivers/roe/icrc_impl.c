@@ -2,9 +2,9 @@
 /*
  * Which CRC-32? What crc32_le() is depends on kernel and machine: a table (x86
  * before 6.14), CRC instructions (arm64), or SIMD that opens an FPU section of its
- * own in each call. roe brings one that beats the table without any of that, and
- * on x86 kernels that copy on the way and share one section. All that pass a test
- * are timed when the module is loaded.
+ * own in each call. roe brings an implementation that beats the table without any of
+ * that, and for x86 others that copy on the way and share one section. All that pass a
+ * test are timed when the module is loaded.
  */
 #include <linux/crc32.h>
 #include <linux/crc32poly.h>
@@ -26,7 +26,7 @@
 #ifndef CONFIG_UML
 #include <asm/fpu/xstate.h>
 #else
-/* What the host's cpuinfo shows is what its kernel saves and restores. */
+/* UML: the host's kernel saves and restores all registers that its cpuinfo shows. */
 #define XFEATURE_MASK_SSE		0
 #define XFEATURE_MASK_YMM		0
 #define XFEATURE_MASK_AVX512		0
@@ -42,7 +42,7 @@ static char *wanted;
 module_param_named(icrc, wanted, charp, 0444);
 MODULE_PARM_DESC(icrc, "CRC-32: lib, sparse, or on x86 pclmul, vpclmul128, vpclmul256, vpclmul512 (default: the fastest)");
 
-/* Every length below takes another way through the kernels: all are tested. */
+/* Each length below this takes another path through the implementations: all are tested. */
 #define TEST_LEN	800
 
 /* What is timed: the payload of the largest packet, a few times, best of some. */
@@ -55,7 +55,7 @@ MODULE_PARM_DESC(icrc, "CRC-32: lib, sparse, or on x86 pclmul, vpclmul128, vpclm
  * @crc: register
  * @src: bytes
  * @len: how many, also none
- * @dst: copy them there, unless NULL; the register covers what is there
+ * @dst: copy them there, unless NULL; the register covers the copy
  *
  * Return: the register after them.
  */
@@ -165,7 +165,7 @@ static bool __init works(const struct roe_icrc_impl *impl, const u8 *src, u8 *ds
 	return true;
 }
 
-/* Nanoseconds for BENCH_PASSES times @len bytes: what is sent is copied, what comes is not. */
+/* Nanoseconds for BENCH_PASSES times @len bytes, half with a copy, as sent packets need it. */
 static u64 __init cost(const struct roe_icrc_impl *impl, const u8 *src, u8 *dst, u32 len)
 {
 	u64 best = U64_MAX;
@@ -214,7 +214,7 @@ static const struct roe_icrc_impl * __init fastest(const u8 *src, u8 *dst)
 	return best;
 }
 
-/* The one that the module parameter names, if any. */
+/* The implementation that the module parameter names; without it, the fastest one. */
 static const struct roe_icrc_impl * __init choose(const u8 *src, u8 *dst)
 {
 	const struct roe_icrc_impl *impl;
@@ -251,8 +251,8 @@ static u32 __init least_len(const struct roe_icrc_impl *impl, const u8 *src, u8 
  *
  * Context: may sleep; takes about a millisecond.
  *
- * Return: 0, -EINVAL or -EOPNOTSUPP if the module parameter asks for what there
- * is not, -ENOMEM.
+ * Return: 0; -EINVAL if the module parameter names no implementation, -EOPNOTSUPP if
+ * it names one that does not work here; -ENOMEM.
  */
 int __init roe_icrc_choose(struct roe_icrc_choice *choice)
 {

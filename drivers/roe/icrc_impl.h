@@ -54,7 +54,7 @@ u32 roe_icrc_vpclmul128(u32 crc, const void *src, size_t len, void *dst);
 u32 roe_icrc_vpclmul256(u32 crc, const void *src, size_t len, void *dst);
 u32 roe_icrc_vpclmul512(u32 crc, const void *src, size_t len, void *dst);
 
-/* False where what was interrupted uses the FPU in the kernel. */
+/* False if the interrupted context is using the FPU in the kernel. */
 static inline bool roe_icrc_fpu_begin(void)
 {
 	if (!irq_fpu_usable())

@@ -6,8 +6,8 @@
  *	x^300 + x^155 + x^117 + x^89 + 1
  *
  * found by search: of all multiples of five terms it has the least degree. Hence a
- * bit of a message may be taken away if it is added to those 145 (300 - 155), 183,
- * 211 and 300 bits further on. Looked at from there, and with 64 bits at once,
+ * bit of a message may be taken away if it is added to the bits 145 (300 - 155), 183,
+ * 211 and 300 places further on. Seen from these bits, and with 64 bits at once,
  *
  *	out[i] = data[i] + out[i - 145] + out[i - 183] + out[i - 211] + out[i - 300]
  *
@@ -34,7 +34,7 @@ static __always_inline u64 span(u64 early, u64 late, unsigned int shift)
 	return early >> shift | late << (64 - shift);
 }
 
-/* What is added to a word: @a to @d are the fifth to the second in front of it. */
+/* What earlier words add to a word: @a to @d are the fifth to the second before it. */
 static __always_inline u64 taps(u64 a, u64 b, u64 c, u64 d)
 {
 	return span(c, d, 3 * 64 - 145) ^ span(c, d, 3 * 64 - 183) ^
@@ -42,8 +42,8 @@ static __always_inline u64 taps(u64 a, u64 b, u64 c, u64 d)
 }
 
 /*
- * One word of @src, copied to @dst if @copy. What is copied is what is computed,
- * even if the source is a user's and changes meanwhile.
+ * One word of @src, copied to @dst if @copy. The CRC is that of the copy, even if the
+ * source is a user's memory and changes meanwhile.
  */
 static __always_inline u64 take(const u8 *src, u8 *dst, size_t off, bool copy)
 {
@@ -55,8 +55,8 @@ static __always_inline u64 take(const u8 *src, u8 *dst, size_t off, bool copy)
 }
 
 /*
- * The last REACH bytes and up to seven more: what the words in front of them add,
- * but nothing that they add to each other.
+ * The last REACH bytes and up to seven more: the words before them are added, but
+ * these bytes are not added to each other, which the library's CRC of them does.
  */
 static u32 finish(const u64 *out, const u8 *src, size_t len, u8 *dst, bool copy)
 {

@@ -51,8 +51,8 @@
 	.quad	0
 
 /*
- * Byte shuffles. From @r on: 16 bytes moved up by 16 - r; from 16 + r on: moved
- * down by r. Bytes that come from nowhere (index 0xff) are zero.
+ * Byte shuffles. Loaded from offset r they move 16 bytes up by 16 - r, from offset
+ * 16 + r down by r. Bytes without a source (index 0xff) become zero.
  */
 .section .rodata, "a", @progbits
 	.balign 16
@@ -149,9 +149,9 @@
 .endm
 
 /*
- * The last r = LEN = 1..15 bytes T: the accumulator X is cut behind its first r
- * bytes. Those, moved down to the end of a block, are 16 bytes ahead of the block
- * that the rest of X and T make.
+ * The last r = LEN = 1..15 bytes T: the accumulator X is split after its first r
+ * bytes. These, moved to the end of a block, lie 16 bytes ahead of the block that
+ * the rest of X and T form.
  *
  * T comes with the bytes in front of it, in one load that ends where the message
  * ends; only T of it is used and stored, so that the register covers what was
@@ -271,7 +271,7 @@ SYM_FUNC_END(roe_icrc_pclmul)
 .endif
 .endm
 
-/* What is only added comes straight from memory, at any alignment. */
+/* Without a copy the data is a memory operand, at any alignment. */
 .macro stepv128 off, acc, data, tmp, copy
 .if \copy
 	loadv128 \off, \data, 1

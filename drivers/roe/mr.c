@@ -76,8 +76,8 @@ ROE_EXPORT_FOR_TEST(roe_mr_publish);
  * roe_mr_unpublish - take back the key of an MR or window
  * @mr: published
  *
- * Of a revocable one no access is left. Who found another one before may go on
- * until its RCU read-side section ends.
+ * On return no access to a revocable MR or window is running. Whoever found an MR of another
+ * type before may go on using it until the end of its RCU read-side section.
  *
  * Context: process.
  */
@@ -87,7 +87,7 @@ void roe_mr_unpublish(struct roe_mr *mr)
 	roe_mr_revoke(mr, ROE_MR_DEAD);
 	spin_unlock_bh(&mr->lock);
 	xa_erase(&mr->keys->xa, mr->key >> ROE_KEY_INDEX_SHIFT);
-	/* behind that, before the grace period: pairs with find_again() */
+	/* after the erase, before the grace period: pairs with find_again() */
 	atomic64_inc_return_release(&mr->keys->erased);
 }
 
@@ -96,8 +96,8 @@ ROE_EXPORT_FOR_TEST(roe_mr_unpublish);
 /* --- the gate -------------------------------------------------------------- */
 
 /*
- * Count an access in. Its look at the state comes after that, roe_mr_revoke()
- * looks at the count after it has changed the state: at least one of them sees the other.
+ * Count an access in. The access checks the state after that; roe_mr_revoke() reads the
+ * count after it has changed the state. So at least one of the two sees the other.
  */
 static void enter(struct roe_mr *mr)
 {
@@ -109,20 +109,21 @@ static void enter(struct roe_mr *mr)
 
 static void leave(struct roe_mr *mr)
 {
-	/* what was read and written comes before: pairs with roe_mr_revoke() */
+	/* after all loads and stores of the access: pairs with roe_mr_revoke() */
 	smp_mb__before_atomic();
 	atomic_dec(&mr->users);
 	preempt_enable();
 }
 
 /**
- * roe_mr_revoke - no access from here on
- * @mr: MR or window; a revocable one: its lock held
+ * roe_mr_revoke - refuse further access to an MR or window
+ * @mr: MR or window; mr->lock held if it is revocable
  * @state: ROE_MR_FREE or ROE_MR_DEAD
  *
- * Waits for the accesses that hold a revocable @mr: on other CPUs, with preemption off,
- * copies of a packet or a row of them, or what is done with a burst (roe_mr_lend()). Of the
- * other types they end with a grace period, for which the caller waits.
+ * Waits for the accesses that hold a revocable @mr. They run on other CPUs with preemption off:
+ * copies of a packet or of a row of packets, or the work on a burst to which @mr is lent
+ * (roe_mr_lend()). Accesses to the other types end with a grace period, for which the caller
+ * waits.
  *
  * Context: process or softirq, not while holding an access.
  */
@@ -131,11 +132,11 @@ void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state)
 	WRITE_ONCE(mr->state, state);
 	if (roe_mr_lasts(mr))
 		return;
-	/* the state before the count: pairs with enter() */
+	/* store the state before reading the count: pairs with enter() */
 	smp_mb();
 	while (atomic_read(&mr->users))
 		cpu_relax();
-	/* the accesses before what follows: pairs with leave() */
+	/* the accesses are complete before anything that follows: pairs with leave() */
 	smp_mb();
 	mr->use++;
 }
@@ -149,7 +150,7 @@ static u64 extent_end(const struct roe_mr *mr, u32 i)
 	return i + 1 < mr->mem.nr ? mr->mem.ext[i + 1].off : mr->mem.bytes;
 }
 
-/* Last extent that does not begin behind @off. */
+/* The last extent that begins at or before @off. */
 static u32 extent_find(const struct roe_mr *mr, u64 off)
 {
 	u32 low = 0, high = mr->mem.nr;
@@ -176,8 +177,8 @@ static bool continues_last(const struct roe_memory *mem, const void *addr)
 }
 
 /**
- * roe_memory_add - append what an MR will reach, once it is valid
- * @mem: with room for max extents
+ * roe_memory_add - append memory that an MR gives access to once it is valid
+ * @mem: has room for @mem->max extents
  * @addr: in the direct map
  * @len: bytes
  *
@@ -214,9 +215,9 @@ static bool covers(const struct roe_mr *mr, u64 va, u64 len)
 #define GLOBAL_MAX	SZ_16M
 
 /*
- * A page that was, or can be, allocated: at its address in the direct map, neither of the
- * kernel's image nor of what firmware has reserved, which need not be mapped. To be read
- * also the page of zeros, which block devices are made to write.
+ * Is @at the direct-map address of a page that is, or can be, allocated? Not so for pages of the
+ * kernel image and pages that firmware has reserved, which need not be mapped. The zero page may
+ * be read: it is the data of writes of zeros to a block device.
  */
 static bool is_ram(u64 at, bool write)
 {
@@ -254,14 +255,14 @@ static bool allows(const struct roe_mr *mr, const struct ib_pd *pd, u32 key, int
 		return false;
 	if ((mr->access & access) != access || !covers(mr, va, len))
 		return false;
-	/* a window has an R_Key only: its rights are rights of the peer */
+	/* a window has an R_Key but no L_Key: it gives no local access */
 	if (roe_mr_is_window(mr) && !access)
 		return false;
 	return mr->type != ROE_MR_DMA || !(access & ROE_MR_REMOTE_ACCESS) ||
 	       in_direct_map(va, len, access != IB_ACCESS_REMOTE_READ);
 }
 
-/* Key, PD and range are read after the state: pairs with those who set it VALID. */
+/* Key, PD and range are read after the state: pairs with the code that sets it VALID. */
 static bool is_valid(const struct roe_mr *mr)
 {
 	/* pairs with the releases in user_mr.c, fast_mr.c and mw.c */
@@ -269,9 +270,9 @@ static bool is_valid(const struct roe_mr *mr)
 }
 
 /*
- * As roe_mr_find(), but a QP uses a key many times as a rule. What is found here that is
- * being erased is found as if a little earlier, in an RCU read-side section that the
- * grace period waits for.
+ * roe_mr_find() with a memo, because a QP usually uses a key many times. If the memo returns an
+ * MR that is being erased, that is as good as a lookup a little earlier: the erased count has
+ * not changed yet, so the grace period of the erasure waits for this RCU read-side section.
  */
 static struct roe_mr *find_again(struct roe_qp *qp, enum roe_key_use use, u32 key)
 {
@@ -285,11 +286,11 @@ static struct roe_mr *find_again(struct roe_qp *qp, enum roe_key_use use, u32 ke
 	return memo->mr;
 }
 
-/* Hold a range of @mr, whatever was found under the index of @key. */
+/* Begin an access to a range of @mr, which was found under the index of @key. NULL: refused. */
 static struct roe_mr *get(struct roe_mr *mr, const struct ib_pd *pd, u32 key, int access,
 			  u64 va, u64 len)
 {
-	/* A free one is not entered: nobody can keep roe_mr_revoke() waiting. */
+	/* Not entered unless valid: useless attempts must not keep roe_mr_revoke() waiting. */
 	if (!mr || !is_valid(mr))
 		return NULL;
 	if (roe_mr_lasts(mr))
@@ -315,7 +316,7 @@ static struct roe_mr *get(struct roe_mr *mr, const struct ib_pd *pd, u32 key, in
  * @len: bytes, may be 0
  *
  * Context: softirqs off, in an RCU read-side section. No lock of a QP or MR may be
- * taken before roe_mr_put(): a revoker has such.
+ * taken before roe_mr_put(): a revoker waits for the access with such locks held.
  * Return: the MR, NULL if it does not exist or does not allow it.
  */
 struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lkey,
@@ -327,7 +328,7 @@ struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lke
 ROE_EXPORT_FOR_TEST(roe_mr_get);
 
 /**
- * roe_mr_get_local - the same for an engine
+ * roe_mr_get_local - roe_mr_get() for an engine, with an L_Key
  * @qp: qp->lock held
  * @pd: protection domain of the QP or SRQ
  * @lkey: all 32 bits
@@ -371,13 +372,13 @@ struct roe_mr *roe_mr_get_remote(struct roe_qp *qp, u32 rkey, int access, u64 va
 
 ROE_EXPORT_FOR_TEST(roe_mr_get_remote);
 
-/* What lasts and may be used under @key, and @len bytes at @va are a part of it. */
+/* Does the memo hold an MR that was proven for @key and covers @len bytes at @va? */
 static bool recall(const struct roe_run_memo *memo, u32 key, u64 va, u64 len)
 {
 	return memo->mr && memo->key == key && covers(memo->mr, va, len);
 }
 
-/* The piece of memory in which @va lies, as far as it is a part of the range. */
+/* Note the contiguous piece of memory in which @va lies, cut to the range of the MR. */
 static void remember_place(struct roe_run_memo *memo, u64 va)
 {
 	const struct roe_mr *mr = memo->mr;
@@ -386,7 +387,7 @@ static void remember_place(struct roe_run_memo *memo, u64 va)
 	u32 i;
 
 	memo->len = 0;
-	/* of all memory only what was asked for is proven */
+	/* of a DMA MR only the range that was asked for is proven */
 	if (mr->type != ROE_MR_USER || va - mr->iova >= mr->length)
 		return;
 	off = va - mr->iova + mr->base;
@@ -399,7 +400,7 @@ static void remember_place(struct roe_run_memo *memo, u64 va)
 	memo->addr = ext->addr + (from - ext->off);
 }
 
-/* Where it lies is worth knowing when there is a second message. */
+/* The place of the memory is looked up only when a second message uses the MR. */
 static void remember(struct roe_run_memo *memo, struct roe_mr *mr, u32 key)
 {
 	memo->mr = mr;
@@ -458,7 +459,7 @@ struct roe_mr *roe_mr_get_remote_again(struct roe_qp *qp, struct roe_run_memo *m
 		return memo->mr;
 	}
 	mr = roe_mr_get_remote(qp, rkey, access, va, len);
-	/* of all memory there may be holes in the range */
+	/* a DMA MR may have holes: check each range */
 	if (mr && roe_mr_lasts(mr) && mr->type != ROE_MR_DMA)
 		remember(memo, mr, rkey);
 	return mr;
@@ -480,20 +481,21 @@ void roe_mr_put(struct roe_mr *mr)
 ROE_EXPORT_FOR_TEST(roe_mr_put);
 
 /**
- * roe_mr_lend - may the payload of a burst stay where it is until the burst is done with it?
+ * roe_mr_lend - may payload be read in place until the burst is done with it?
  * @mr: the MR, held
  * @txb: the burst
  *
- * What lasts may. Of a fast MR the access goes over to the burst: there is no roe_mr_put().
- * Until it ends who revokes the MR waits, with the locks of his QP and of the MR: meanwhile
- * this CPU must wait for no lock of a QP or MR. So a burst for the network ends the access
- * when its packets are built (roe_mr_return()), before they leave; a direct one before the
- * receiver is locked (roe_mr_let_go()), which takes it up again while it receives
- * (roe_mr_hold_again()), and has nothing to receive that invalidates. With PREEMPT_RT all
- * locks are such.
+ * Payload of an MR that lasts may. The access to a fast MR passes to the burst: the caller does
+ * not call roe_mr_put(). Until the burst ends it, whoever revokes the MR waits, holding the locks
+ * of its QP and of the MR. Meanwhile this CPU must not wait for a lock of a QP or MR. So a burst
+ * for the network ends the access when its packets are built (roe_mr_return()), before they
+ * leave. A direct burst ends it before the receiving QP is locked (roe_mr_let_go()); the
+ * receiver takes it up again while it receives (roe_mr_hold_again()), and has no SEND with
+ * invalidate to receive. With PREEMPT_RT this CPU must not wait for any lock, so no fast MR is
+ * lent.
  *
  * Context: between roe_mr_get() and roe_mr_put().
- * Return: false: it has to be copied before roe_mr_put().
+ * Return: false if the payload has to be copied before roe_mr_put().
  */
 bool roe_mr_lend(struct roe_mr *mr, struct roe_txb *txb)
 {
@@ -522,7 +524,7 @@ ROE_EXPORT_FOR_TEST(roe_mr_lend);
 
 /**
  * roe_mr_return - a burst is done with what was lent to it
- * @txb: the burst; it holds that
+ * @txb: the burst, which holds these MRs
  */
 void roe_mr_return(struct roe_txb *txb)
 {
@@ -536,7 +538,7 @@ ROE_EXPORT_FOR_TEST(roe_mr_return);
  * roe_mr_let_go - end the accesses of a burst for now
  * @txb: the burst, whose pieces nobody may read until roe_mr_hold_again()
  *
- * Context: the RCU read-side section goes on, so the MRs stay.
+ * Context: the RCU read-side section goes on, so the MRs are not freed.
  */
 void roe_mr_let_go(struct roe_txb *txb)
 {
@@ -549,11 +551,11 @@ void roe_mr_let_go(struct roe_txb *txb)
 ROE_EXPORT_FOR_TEST(roe_mr_let_go);
 
 /**
- * roe_mr_hold_again - take them up again
+ * roe_mr_hold_again - take up the accesses that roe_mr_let_go() ended
  * @txb: after roe_mr_let_go(), in the same RCU read-side section; then roe_mr_return()
  *
- * Return: false: one of them was revoked meanwhile, and may be other memory now: nothing is
- * lent any more, the pieces are nobody's.
+ * Return: false if one of the MRs was revoked meanwhile, and may map other memory now. Then the
+ * burst holds no MR any more, and its pieces must not be read.
  */
 bool roe_mr_hold_again(struct roe_txb *txb)
 {
@@ -577,9 +579,9 @@ ROE_EXPORT_FOR_TEST(roe_mr_hold_again);
 /**
  * roe_mr_invalidate - LOCAL_INV and SEND with invalidate
  * @qp: QP of the request
- * @key: whole key of a fast MR or a type 2 window; one that is free stays so. From a peer it is
- * an R_Key, which memory without a right for peers has not
- * @local: LOCAL_INV
+ * @key: whole key of a fast MR or a type 2 window; if that is free, it stays free. From a peer it
+ * is an R_Key, which an MR without remote rights does not have
+ * @local: LOCAL_INV, not SEND with invalidate
  *
  * When it returns no access under @key is running and none will start.
  *
@@ -598,8 +600,8 @@ int roe_mr_invalidate(const struct roe_qp *qp, u32 key, bool local)
 
 	spin_lock_bh(&mr->lock);
 	/*
-	 * A fast MR that is free is reached by nobody. Of one whose registration was flushed the
-	 * user has a newer key than we: Lustre invalidates by that on the next connection.
+	 * Nobody can reach a free fast MR, so its key need not match: if its REG_MR was flushed,
+	 * the user has a newer key than the MR. Lustre invalidates that on the next connection.
 	 */
 	if (local && mr->type == ROE_MR_FAST && mr->state == ROE_MR_FREE) {
 		err = 0;
@@ -641,7 +643,7 @@ static struct walk walk_start(const struct roe_mr *mr, u64 va, bool write)
 	return walk;
 }
 
-/* The next piece: at most *@len bytes, *@len becomes what it has. NULL: not there. */
+/* The next piece, at most *@len bytes; *@len is set to its length. NULL: the page is missing. */
 static void *walk_next(struct walk *walk, u32 *len)
 {
 	const struct roe_mr *mr = walk->mr;
@@ -772,15 +774,15 @@ void roe_mr_write_row(struct roe_mr *mr, u64 va, const struct roe_rx_row *row, u
 }
 
 /**
- * roe_mr_map - where a range lies
+ * roe_mr_map - list the pieces of kernel memory that a range consists of
  * @mr: the MR, held
  * @va: first byte
  * @len: bytes, not 0
  * @vec: takes the pieces
- * @max: room for so many
+ * @max: room in @vec
  *
- * Context: between roe_mr_get() and roe_mr_put(). The pieces stay valid as roe_mr_lend() has
- * it, which must have been asked.
+ * Context: between roe_mr_get() and roe_mr_put(), after roe_mr_lend() has returned true. The
+ * pieces stay valid as long as it says.
  * Return: number of pieces; 0 if the bytes must be copied instead.
  */
 unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
@@ -801,15 +803,15 @@ unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 }
 
 /**
- * roe_mr_map_row - where the payload of packets lies that follow each other
+ * roe_mr_map_row - list the pieces of the payload of consecutive packets
  * @mr: the MR, held or lent
  * @va: first byte
- * @pkt: their pieces are filled in
+ * @pkt: the packets; their rx.vec is filled in
  * @n: packets
  * @len: payload of each, not 0
  *
  * Context: as roe_mr_map().
- * Return: how many packets there are until one is in too many pieces.
+ * Return: number of packets before the first one whose payload is in too many pieces.
  */
 unsigned int roe_mr_map_row(struct roe_mr *mr, u64 va, struct roe_tx_pkt *pkt, unsigned int n,
 			    u32 len)
@@ -839,10 +841,10 @@ unsigned int roe_mr_map_row(struct roe_mr *mr, u64 va, struct roe_tx_pkt *pkt, u
  * roe_mr_present - would a copy into a range find its pages?
  * @mr: the MR, held
  * @va: first byte
- * @len: bytes; of very many only the first are looked at
+ * @len: bytes; only the first ROE_ODP_AHEAD are checked
  *
  * Context: between roe_mr_get() and roe_mr_put().
- * Return: always true but for on-demand memory.
+ * Return: true if it would; always so for memory that is not on-demand.
  */
 bool roe_mr_present(struct roe_mr *mr, u64 va, u64 len)
 {

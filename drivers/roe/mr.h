@@ -13,21 +13,21 @@
  * A memory window is one more struct roe_mr: key, rights and range of its own
  * over the memory of the MR it is bound to, so the same check bounds both.
  *
- * Fast MRs and windows are revoked and come back under another key while they
- * are published, in softirq, where nobody can wait for a grace period. They
- * have a gate: roe_mr_get() counts the access in before it looks at state, key
- * and range, roe_mr_put() counts it out; roe_mr_revoke() closes the gate, then
- * waits until the count is zero. So what was checked holds until it is put, and
- * whoever has invalidated a key knows that no access under it is left. Not a
- * rwlock, because an access may need two of them at once (source and target on
- * one device), and a queued writer makes nested readers wait for each other; a
- * gate never makes an access wait, it refuses. An access has preemption off and waits for
- * no lock that a revoker may hold; it copies, or is that of a fast MR for what a run does
- * with one burst, so the wait is that for a spinlock of a QP.
+ * Fast MRs and windows are revoked, and made valid again under another key, while
+ * they are published. This happens in softirq, where nobody can wait for a grace
+ * period. So they have a gate: roe_mr_get() counts the access in before it checks
+ * state, key and range, and roe_mr_put() counts it out; roe_mr_revoke() closes the
+ * gate, then waits until the count is zero. So what was checked holds until
+ * roe_mr_put(), and whoever has invalidated a key knows that no access under it is
+ * left. It is not a rwlock, because an access may need two of them at once (source
+ * and target on one device), and a queued writer makes nested readers wait for each
+ * other; a gate never makes an access wait, it refuses. An access has preemption off and
+ * waits for no lock that a revoker may hold. It lasts for a copy or, with a fast MR, for
+ * the work of a run on one burst, so a revoker waits as long as for a spinlock of a QP.
  * Pinned user MRs and the DMA MR change only with the sleeping verbs and need no gate.
  *
- * Of on-demand memory the pages come and go while the region stays, so with it
- * an access may fail although the check has passed: see odp.h and fault.h.
+ * The pages of on-demand memory come and go while the region stays, so an access to
+ * it may fail although the check has passed: see odp.h and fault.h.
  */
 #ifndef ROE_MR_H
 #define ROE_MR_H
@@ -48,7 +48,8 @@ struct roe_txb;
 
 /*
  * Most pages of a fast MR (max_fast_reg_page_list_len): 512 MiB in 4 KiB pages, the longest
- * buffer of SMC-R, which registers it whole without a look at this. One pays for what it asks.
+ * buffer of SMC-R, which registers it whole without checking this limit. An MR has room only for
+ * what its user asks for.
  */
 #define ROE_MR_MAX_FAST_PAGES	131072
 
@@ -59,22 +60,22 @@ struct roe_txb;
 	(IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ |		\
 	 IB_ACCESS_REMOTE_ATOMIC)
 
-/* roe_mr.windows while none may be bound: the MR is about to change or go. */
+/* Value of roe_mr.windows while no window may be bound: the MR is about to change or go. */
 #define ROE_MR_NO_WINDOWS	(-1)
 
 struct roe_keys {
 	struct xarray	xa;	/* index -> struct roe_mr; xa_lock on change */
 	u32		next;	/* cyclic allocation */
-	atomic64_t	erased;	/* entries so far; changes before the grace period of each */
+	atomic64_t	erased;	/* entries erased; goes up before the grace period of each */
 };
 
 /*
- * What a lookup has found: still true in any later RCU read-side section that sees no
- * entry erased since. qp->lock.
+ * The result of a key lookup. It still holds in any later RCU read-side section that sees the
+ * same count of erased entries. Under qp->lock.
  */
 struct roe_key_memo {
 	struct roe_mr	*mr;	/* NULL: nothing */
-	s64		erased;	/* before the lookup */
+	s64		erased;	/* roe_keys.erased before the lookup */
 	u32		index;
 };
 
@@ -87,14 +88,15 @@ enum roe_key_use {
 };
 
 /*
- * An MR that lasts, proven for one of these in this run: only the range is another one. As a
- * rule that lies beside the last one, in the same piece of memory.
+ * An MR that lasts, whose key, PD and rights were proven in this run for one kind of access: the
+ * next message only needs its range checked. That usually lies beside the last one, in the same
+ * piece of memory.
  */
 struct roe_run_memo {
 	struct roe_mr	*mr;	/* NULL: nothing */
 	u32		key;
-	u64		begin, len;	/* a part of its range; 0: not known yet ... */
-	void		*addr;		/* ... which lies here, all of it */
+	u64		begin, len;	/* contiguous part of its range; len 0: not known yet */
+	void		*addr;		/* kernel address of that part */
 };
 
 enum roe_mr_type {
@@ -134,20 +136,20 @@ struct roe_mr {
 	u64			iova;	/* first valid VA */
 	u64			length;	/* bytes */
 	u64			base;	/* offset of iova from the start of ext[0] */
-	struct roe_memory	mem;		/* a window: that of its MR, as odp */
+	struct roe_memory	mem;		/* of a window: borrowed from its MR, like odp */
 	struct roe_memory	next;		/* fast_mr.c: of the next registration */
 	u64			next_base;
 	bool			mapped;		/* next is newer than mem */
 	struct ib_umem		*umem;
 	struct dma_buf_attachment *attachment;	/* instead of umem; mapped at vaddr */
 	void			*vaddr;
-	struct roe_odp		*odp;		/* instead of extents; base is an address */
+	struct roe_odp		*odp;		/* instead of extents; base is a user address */
 	spinlock_t		lock;	/* revocable types: one change at a time */
 	atomic_t		users;	/* revocable types: accesses at work */
-	u32			use;	/* counts revocations; under the lock, stable while held */
+	u32			use;	/* counts revocations, under @lock; stable in an access */
 	atomic_t		windows;	/* bound to it, or ROE_MR_NO_WINDOWS */
-	u64			qp_id;	/* ROE_MR_WINDOW_2B: whose it is */
-	struct rcu_head		rcu;	/* ROE_MR_FAST, windows: freed by */
+	u64			qp_id;	/* ROE_MR_WINDOW_2B: id of the QP that bound it */
+	struct rcu_head		rcu;	/* frees fast MRs and windows */
 };
 
 static inline struct roe_mr *roe_mr(struct ib_mr *ibmr)
@@ -169,7 +171,7 @@ static inline bool roe_mr_is_window(const struct roe_mr *mr)
 	return mr->type >= ROE_MR_WINDOW_1;
 }
 
-/* May @key become the key of @mr? The index is the device's, only the byte is free. */
+/* May @key become the key of @mr? The device owns the index; only the key byte may differ. */
 static inline bool roe_mr_same_index(const struct roe_mr *mr, u32 key)
 {
 	return !((key ^ mr->key) >> ROE_KEY_INDEX_SHIFT);
@@ -201,17 +203,17 @@ void roe_mr_revoke(struct roe_mr *mr, enum roe_mr_state state);
 /*
  * The one access check (wire.md section 7): whole 32-bit key, PD,
  * state, every bit of @access (IB_ACCESS_*; 0: local read), range without
- * overflow; for what the peer names also the QP a window belongs to. NULL if
+ * overflow; for a key that the peer names also the QP to which a window is bound. NULL if
  * refused. Else the range may be used until roe_mr_put(), which must follow
- * soon: nothing but the copy in between, but for what is lent. One RCU read-side
+ * soon: nothing but the copy in between, except if the MR is lent. One RCU read-side
  * section with softirqs off around it all.
  */
 struct roe_mr *roe_mr_get(struct roe_keys *keys, const struct ib_pd *pd, u32 lkey,
 			  int access, u64 va, u64 len);
-/* For the engines, under qp->lock; with the L_Key of an SRQ's WQE @pd is that of the SRQ. */
+/* For the engines, under qp->lock. For an L_Key of an SRQ's WQE @pd is the PD of the SRQ. */
 struct roe_mr *roe_mr_get_local(struct roe_qp *qp, const struct ib_pd *pd, u32 lkey, int access,
 				u64 va, u64 len);
-/* The same, once more in one run: the PD and the rights of a memo are always the same. */
+/* The same for many accesses in one run; a memo is always used with the same PD and rights. */
 struct roe_mr *roe_mr_get_local_again(struct roe_qp *qp, struct roe_run_memo *memo,
 				      const struct ib_pd *pd, u32 lkey, int access, u64 va,
 				      u64 len);
@@ -221,8 +223,8 @@ struct roe_mr *roe_mr_get_remote(struct roe_qp *qp, u32 rkey, int access, u64 va
 void roe_mr_put(struct roe_mr *mr);
 
 /*
- * Where a range is that the memo has proven; NULL: ask one of the two above, which tells the
- * memo. Nothing is held, and nothing need be put.
+ * The kernel address of a range that the memo has proven. NULL: call roe_mr_get_local_again() or
+ * roe_mr_get_remote_again(), which fill in the memo. There is no access to be put.
  */
 static inline void *roe_mr_place(const struct roe_run_memo *memo, u32 key, u64 va, u64 len)
 {
@@ -240,21 +242,21 @@ static inline void *roe_mr_place(const struct roe_run_memo *memo, u32 key, u64 v
 bool roe_mr_read(struct roe_mr *mr, u64 va, void *dst, u32 len);
 bool roe_mr_write(struct roe_mr *mr, u64 va, const void *src, u32 len);
 /*
- * Where a range that lasts or is lent lies, in at most @max pieces. Returns their number,
+ * The pieces, at most @max, of a range of an MR that lasts or is lent. Returns their number,
  * 0: copy instead.
  */
 unsigned int roe_mr_map(struct roe_mr *mr, u64 va, u32 len, struct kvec *vec,
 			unsigned int max);
-/* The same two for packets that follow each other. */
+/* roe_mr_write() and roe_mr_map() for consecutive packets. */
 void roe_mr_write_row(struct roe_mr *mr, u64 va, const struct roe_rx_row *row, u32 len);
 unsigned int roe_mr_map_row(struct roe_mr *mr, u64 va, struct roe_tx_pkt *pkt, unsigned int n,
 			    u32 len);
-/* An access goes over to a burst, which ends it, or lets go and takes it up again. */
+/* An access passes to a burst, which ends it, or lets it go and takes it up again. */
 bool roe_mr_lend(struct roe_mr *mr, struct roe_txb *txb);
 void roe_mr_return(struct roe_txb *txb);
 void roe_mr_let_go(struct roe_txb *txb);
 bool roe_mr_hold_again(struct roe_txb *txb);
-/* Would a copy into a held range find its pages? At the beginning of a long one. */
+/* Would a copy into a held range find its pages? Only the beginning of a long one is checked. */
 bool roe_mr_present(struct roe_mr *mr, u64 va, u64 len);
 /* Address of an aligned 8-byte word of a held range, NULL if it straddles or is missing. */
 u64 *roe_mr_word(struct roe_mr *mr, u64 va);
@@ -262,7 +264,7 @@ u64 *roe_mr_word(struct roe_mr *mr, u64 va);
 /* LOCAL_INV and SEND with invalidate, on a fast MR or a window: 0 or -EINVAL. */
 int roe_mr_invalidate(const struct roe_qp *qp, u32 key, bool local);
 
-/* user_mr.c: what lasts until it is deregistered */
+/* user_mr.c: MRs that stay valid until they are deregistered */
 struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext);
 void roe_mr_free(struct roe_mr *mr);
 struct ib_mr *roe_mr_publish_or_free(struct roe_mr *mr);

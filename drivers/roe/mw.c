@@ -30,8 +30,9 @@ static void unbind(struct roe_window *window, enum roe_mr_state state)
 }
 
 /*
- * The MR of a bind request, counted in its windows: C10-72 and following. Not a
- * zero-based one, local write if the peer is to write, the range inside.
+ * The MR that a bind request names, with the window counted in mr->windows. The checks are
+ * those of C10-72 and following: the MR is not zero-based, it has local write if the window is
+ * to have remote write or atomic, and the range lies inside of it.
  */
 static struct roe_mr *take_parent(const struct roe_qp *qp, const struct roe_swqe *wqe)
 {
@@ -54,8 +55,8 @@ static struct roe_mr *take_parent(const struct roe_qp *qp, const struct roe_swqe
 }
 
 /*
- * What a bind may ask of a window, whatever the MR. Who binds with the flags of the MR asks for
- * more than a window has, which is no harm: it has no lkey, and its pages are the MR's.
+ * Flags that a bind may have whatever the MR has. A user that binds with the flags of the MR asks
+ * for more than a window has. That does no harm: a window has no lkey, and its pages are the MR's.
  */
 #define IDLE_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_MW_BIND | IB_ACCESS_ON_DEMAND |	\
 			 IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL)
@@ -69,7 +70,7 @@ static bool acceptable(const struct roe_mr *view, const struct roe_swqe *wqe)
 		return false;
 	if (view->type == ROE_MR_WINDOW_1)
 		return !(wqe->bind_access & ~may);
-	/* type 2: not bound, not empty */
+	/* type 2: must not be bound, and the range must not be empty */
 	may |= IB_ZERO_BASED;
 	return view->state == ROE_MR_FREE && wqe->bind_len && !(wqe->bind_access & ~may);
 }
@@ -103,7 +104,7 @@ static int bind(struct roe_window *window, const struct roe_qp *qp, const struct
 			return -EINVAL;
 	}
 	unbind(window, ROE_MR_FREE);
-	/* As with other devices only the byte is looked at: many name nothing else. */
+	/* As with other devices only the key byte counts: many users set nothing else. */
 	view->key = roe_mr_key(view, wqe->rkey);
 	if (parent) {
 		window->parent = parent;
@@ -137,7 +138,7 @@ ROE_EXPORT_FOR_TEST(roe_mw_bind);
 
 /**
  * roe_mw_invalidate - take the binding off a type 2B window
- * @view: of the window; its lock held, the key was right
+ * @view: of the window; its lock is held and its key was checked
  * @qp: must be the QP it is bound to, if it is bound
  *
  * Return: 0 or -EINVAL.
@@ -211,7 +212,7 @@ int roe_mw_dealloc(struct ib_mw *ibmw)
 	unbind(window, ROE_MR_DEAD);
 	spin_unlock_bh(&window->view.lock);
 	roe_mr_unpublish(&window->view);
-	/* who has found it in the table may still look at its state */
+	/* whoever found it in the table before may still read its state */
 	kfree_rcu(window, view.rcu);
 	return 0;
 }

@@ -11,7 +11,7 @@
 
 struct roe_swqe;
 
-/* Apart from the struct ib_mw, which the core allocates at nobody's cost. */
+/* Apart from the struct ib_mw, which the core allocates without charging any memory cgroup. */
 struct roe_window {
 	struct roe_mr	view;	/* key, rights and range; extents of @parent */
 	struct roe_mr	*parent; /* MR it is bound to: in view.state VALID only */
@@ -29,7 +29,7 @@ static inline struct roe_mw *roe_mw(struct ib_mw *ibmw)
 
 /* BIND_MW in SQ order. Softirqs off, RCU read-side section. 0 or -EINVAL. */
 int roe_mw_bind(const struct roe_qp *qp, const struct roe_swqe *wqe);
-/* For roe_mr_invalidate(), which has found it: lock held, key right. */
+/* For roe_mr_invalidate(), which has looked it up: its lock is held, its key was checked. */
 int roe_mw_invalidate(struct roe_mr *view, const struct roe_qp *qp);
 
 /* verbs */

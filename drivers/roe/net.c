@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * A network namespace with roe devices: hooks that take packets, sockets that
- * reserve port 4791 and are the slow path. A device is present in its own one and
- * in those where VLANs or macvlans over its netdev have GIDs, as containers have them.
+ * reserve port 4791 and are the slow path. A device is present in its own namespace
+ * and in those where VLANs or macvlans over its netdev have GIDs, as in containers.
  *
- * The hook sits in LOCAL_IN behind the firewall (priority INT_MAX). What it does
- * not take goes on to UDP: to our socket, or to rdma_rxe's where that was first.
+ * The hook sits in LOCAL_IN behind the firewall (priority INT_MAX). Packets that it does
+ * not take go on to UDP: to our socket, or to that of rdma_rxe if it was bound first.
  */
 #include <linux/if_arp.h>
 #include <linux/ip.h>
@@ -30,25 +30,25 @@
 
 struct roe_net {
 	struct net		*net;
-	struct list_head	presences;	/* RCU; net_lock on change, to add @lock, too */
-	struct mutex		lock;		/* opens and closes; net_lock is inside */
+	struct list_head	presences;	/* RCU; changes under net_lock, adding also @lock */
+	struct mutex		lock;		/* to open and close; net_lock nests inside */
 	struct socket		*sock4, *sock6;	/* NULL: port taken, or no IPv6; READ_ONCE */
 	bool			open;		/* has hooks and sockets; @lock */
-	bool			left;		/* somebody was here; net_lock */
-	struct delayed_work	close;		/* nobody has come for a while */
+	bool			left;		/* a presence was here and has gone; net_lock */
+	struct delayed_work	close;		/* runs CLOSE_AFTER the last presence */
 };
 
 /*
- * To close takes grace periods, and the last GID is taken back by a worker that all RDMA devices
- * of the host have in common: whoever may change addresses would have it do nothing else.
+ * Closing takes grace periods, and the last GID is taken back by a worker that all RDMA devices
+ * of the host share: without a delay, whoever may change addresses could have it do nothing else.
  */
 #define CLOSE_AFTER	(10 * HZ)
 
 static unsigned int roe_net_id __read_mostly;
 
 /*
- * Devices coming and going, in all namespaces; nobody who has it waits. To open or close a
- * namespace takes grace periods, which are waited for with the lock of that one alone.
+ * Protects the presences of all namespaces; nothing is waited for while it is held. Opening or
+ * closing a namespace waits for grace periods, with only the lock of that namespace held.
  */
 static DEFINE_MUTEX(net_lock);
 
@@ -58,7 +58,7 @@ static struct roe_net *roe_net(const struct net *net)
 }
 
 /**
- * roe_net_device() - whom to blame for a packet without a QP
+ * roe_net_device() - the device that counts a packet without a QP
  * @net: namespace
  * @ndev: where the packet came in
  *
@@ -85,8 +85,8 @@ struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev)
  * @skb: behind the IP receive path, which has filled in its control block
  *
  * Behind a VRF @skb->dev is that of the VRF; the control block has the slave, as for
- * sockets bound to one (inet_sdif()). What comes from this host itself comes by lo, but
- * in IPv6 for a netdev.
+ * sockets bound to one (inet_sdif()). Packets from this host itself come by lo; those of
+ * IPv6 have in the control block the netdev that they are for.
  *
  * RCU read-side section, in which the result is valid.
  *
@@ -112,7 +112,7 @@ const struct net_device *roe_net_ingress(struct net *net, const struct sk_buff *
  *
  * RCU read-side section.
  *
- * Return: whether one has that GID, the namespace's own or another's.
+ * Return: whether a device present in @net has that GID, be it of @net or of another namespace.
  */
 bool roe_net_knows(struct net *net, const struct in6_addr *addr, const struct net_device *ndev)
 {
@@ -126,7 +126,7 @@ bool roe_net_knows(struct net *net, const struct in6_addr *addr, const struct ne
 
 static struct roe_dev *earlier(struct roe_dev *a, struct roe_dev *b)
 {
-	/* 0 is the last: RDMA-CM has not got that one yet */
+	/* seq 0 comes last: RDMA-CM does not know such a device yet */
 	return !a || READ_ONCE(b->seq) - 1 < READ_ONCE(a->seq) - 1 ? b : a;
 }
 
@@ -136,9 +136,9 @@ static struct roe_dev *earlier(struct roe_dev *a, struct roe_dev *b)
  * @addr: IPv6, or IPv4 mapped
  * @ndev: where a packet for it came in
  *
- * Of several with that GID it is the one that RDMA-CM takes for a connection: of those that
- * the namespace may use (rdma system set netns exclusive) the one with that GID on @ndev,
- * otherwise the one registered, or moved to its RDMA namespace, first.
+ * Of several devices with that GID, it is the one that RDMA-CM takes for a connection: of those
+ * that the namespace may use (rdma system set netns exclusive) the one with that GID on @ndev,
+ * otherwise the one that was registered, or moved to its RDMA namespace, first.
  *
  * RCU read-side section, in which the result is valid.
  *
@@ -184,12 +184,12 @@ static bool is_unconfirmed(const struct sk_buff *skb)
 }
 
 /*
- * Does what is passed on, behind conntrack's hook, come back by our socket? In a VRF it is not
- * found, unless sysctl says so.
+ * Does a packet that is passed on come back by our socket, after conntrack's hook? In a VRF UDP
+ * does not find that socket, unless a sysctl says so.
  */
 static bool comes_back(const struct sk_buff *skb, const struct nf_hook_state *state)
 {
-	/* where UDP looks for it: behind an ipvlan's own hook that is not state->net */
+	/* where UDP looks for the socket: after an ipvlan's own hook that is not state->net */
 	const struct roe_net *rn = roe_net(dev_net(skb->dev));
 
 	return READ_ONCE(*(state->pf == NFPROTO_IPV6 ? &rn->sock6 : &rn->sock4)) &&
@@ -197,9 +197,9 @@ static bool comes_back(const struct sk_buff *skb, const struct nf_hook_state *st
 }
 
 /*
- * IP has looked for the socket of a multicast packet before (early demux), and found ours. UDP
- * would note the packet's route in it, and that keeps lo: a namespace could not end before the
- * socket is closed.
+ * For a multicast packet IP may have found our socket already (early demux). UDP would note the
+ * packet's route in that socket, and the route keeps lo: a namespace could not end before the
+ * socket is closed. So take the socket off the skb.
  */
 static unsigned int pass_on(struct sk_buff *skb)
 {
@@ -209,9 +209,10 @@ static unsigned int pass_on(struct sk_buff *skb)
 }
 
 /*
- * What would be lost to rdma_rxe's socket, or nobody's, is confirmed here, the last place that
- * it passes. That is all but for one duty of conntrack's hook: nobody is told of the new flow.
- * RCU held by netfilter. Returns conntrack's verdict.
+ * Confirm the flow of a packet that would not come back: it would go to rdma_rxe's socket or to
+ * none, so this is the last place that it passes. This does all that conntrack's own hook does,
+ * except that it notifies nobody of the new flow. RCU held by netfilter. Returns conntrack's
+ * verdict.
  */
 static unsigned int confirm(struct sk_buff *skb)
 {
@@ -236,7 +237,7 @@ static unsigned int hook_take(struct sk_buff *skb, const struct nf_hook_state *s
 	/* NFQUEUE reinjects from process context with softirqs enabled. */
 	local_bh_disable();
 	verdict = roe_receive_skb(state->net, skb);
-	/* to where roe_frame_build() takes the next one from */
+	/* back to the cache from which roe_frame_build() takes the next skb */
 	if (verdict == ROE_RX_TAKEN)
 		napi_consume_skb(skb, 1);
 	local_bh_enable();
@@ -291,13 +292,13 @@ struct list_head *roe_net_presences(struct net *net)
 }
 
 /**
- * roe_net_of() - where a netdev of one of its GIDs is
+ * roe_net_of() - find a namespace in which a device is present
  * @dev: device
- * @cookie: of a namespace
+ * @cookie: of the namespace
  *
  * RCU read-side section, in which the result is valid.
  *
- * Return: the namespace, NULL if that is no more or none of the device.
+ * Return: the namespace, NULL if it has ended or the device is not present there.
  */
 struct net *roe_net_of(const struct roe_dev *dev, u64 cookie)
 {
@@ -312,7 +313,7 @@ struct net *roe_net_of(const struct roe_dev *dev, u64 cookie)
 	return NULL;
 }
 
-/* The slow path: skb->data at the UDP header; nobody behind us wants the packet. */
+/* The slow path: skb->data at the UDP header. Nobody gets the packet after us, so it ends here. */
 static int encap_rcv(struct sock *sk, struct sk_buff *skb)
 {
 	struct net *net = sock_net(sk);
@@ -370,7 +371,7 @@ static void close_socket(struct socket *sock)
 		roe_compat_udp_tunnel_sock_release(sock);
 }
 
-/* Fails only without hooks; the caller logs that. */
+/* Fails only if the hooks cannot be registered; the caller logs that. */
 static int open_net(struct net *net, struct roe_net *rn)
 {
 	int err;
@@ -380,13 +381,13 @@ static int open_net(struct net *net, struct roe_net *rn)
 	if (err)
 		return err;
 	WRITE_ONCE(rn->sock4, open_socket(net, false));
-	/* or the kernel would look for a module, with RTNL held where a GID is added */
+	/* without IPv6 the kernel would load a module, with RTNL held where a GID is added */
 	WRITE_ONCE(rn->sock6, ipv6_mod_enabled() ? open_socket(net, true) : NULL);
 	rn->open = true;
 	return 0;
 }
 
-/* If nobody is there (any more): with the lock nobody comes. */
+/* Close the namespace if it has no presence. While @rn->lock is held none can be added. */
 static void close_net(struct roe_net *rn)
 {
 	lockdep_assert_held(&rn->lock);
@@ -412,7 +413,7 @@ static void close_late(struct work_struct *work)
 	struct roe_net *rn = container_of(to_delayed_work(work), struct roe_net, close);
 
 	mutex_lock(&rn->lock);
-	/* else somebody has left since this run was due: the next one is about him */
+	/* if it is pending, another presence has left since: leave it to that later run */
 	if (!delayed_work_pending(&rn->close))
 		close_net(rn);
 	mutex_unlock(&rn->lock);
@@ -454,7 +455,7 @@ static struct roe_presence *enter(struct roe_dev *dev, struct net *net)
 	return p;
 }
 
-/* What a reader has found stays valid until its RCU read-side section ends. */
+/* A presence that a reader has found stays valid until its RCU read-side section ends. */
 static void vanish(struct roe_presence *p)
 {
 	struct roe_net *rn = roe_net(p->net);
@@ -467,7 +468,7 @@ static void vanish(struct roe_presence *p)
 }
 
 /**
- * roe_net_enter() - packets of the namespace may reach this device
+ * roe_net_enter() - let packets of a namespace reach a device
  * @dev: device
  * @net: namespace, to which the caller has a reference
  *
@@ -497,7 +498,8 @@ ROE_EXPORT_FOR_TEST(roe_net_enter);
  * roe_net_leave() - undo roe_net_enter()
  * @p: presence; its namespace may have ended before. Process context
  *
- * If it was the last one there, hooks and sockets stay for a moment, with nobody to find.
+ * After the last presence in a namespace, its hooks and sockets stay for CLOSE_AFTER, and find
+ * no device.
  */
 void roe_net_leave(struct roe_presence *p)
 {
@@ -508,7 +510,7 @@ void roe_net_leave(struct roe_presence *p)
 		if (p->net) {
 			rn = roe_net(p->net);
 			vanish(p);
-			/* that of who left before is not about us */
+			/* begin the delay anew: it may be that of an earlier presence */
 			cancel_delayed_work(&rn->close);
 			schedule_delayed_work(&rn->close, CLOSE_AFTER);
 		}
@@ -520,7 +522,7 @@ void roe_net_leave(struct roe_presence *p)
 ROE_EXPORT_FOR_TEST(roe_net_leave);
 
 /**
- * roe_net_add() - packets of its namespace may reach this device
+ * roe_net_add() - let packets of its own namespace reach a device
  * @dev: device with @dev->net and @dev->ndev
  *
  * Return: 0 or a negative errno.
@@ -539,15 +541,15 @@ int roe_net_add(struct roe_dev *dev)
  * roe_net_del() - undo roe_net_add()
  * @dev: device; its GIDs have gone. Process context, RTNL not held
  *
- * On return no hook and no socket is running that could have seen @dev: a
- * removed hook may still be at work (datapath.md 3.3).
+ * On return no hook or socket callback that could have seen @dev is running: this
+ * waits, because a removed hook may still be at work (datapath.md 3.3).
  */
 void roe_net_del(struct roe_dev *dev)
 {
 	roe_net_leave(dev->home);
 	/*
-	 * rdma_rxe may be the next who wants the port. The namespace does not end before link.c
-	 * has seen that the device has.
+	 * Without the delay, as rdma_rxe may want the port next. The namespace does not end
+	 * before link.c has seen the end of the device.
 	 */
 	close_now(roe_net(dev->net));
 	synchronize_net();
@@ -565,8 +567,8 @@ static int __net_init presence_init_net(struct net *net)
 }
 
 /*
- * link.c has removed the devices of the namespace before; of others that have GIDs here
- * the core's worker may be late. What it gives back then is no more than memory.
+ * link.c has removed the devices of the namespace before. Other devices may still have GIDs
+ * here if the core's GID worker is late: the presence that it gives back later is only memory.
  */
 static void __net_exit presence_exit_net(struct net *net)
 {
@@ -577,10 +579,10 @@ static void __net_exit presence_exit_net(struct net *net)
 	list_for_each_entry_safe(p, next, &rn->presences, in_net)
 		vanish(p);
 	mutex_unlock(&net_lock);
-	/* nobody queues it any more: there is no presence with this namespace */
+	/* nobody queues it any more: no presence refers to this namespace */
 	cancel_delayed_work_sync(&rn->close);
 	close_now(rn);
-	/* Who sends may have found the namespace just before the last one left. */
+	/* A sender may have found the namespace just before the last presence left. */
 	if (rn->left)
 		synchronize_net();
 }

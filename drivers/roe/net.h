@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The network side: the only room that knows IP, UDP, routes and skbs, and no
- * PSN rule. route.c finds the way, xmit.c sends bursts, receive.c proves
+ * The network side: the only part that knows IP, UDP, routes and skbs, and no
+ * PSN rule. route.c finds routes, xmit.c sends bursts, receive.c proves
  * packets and finds their QP, net.c owns hooks and sockets of a namespace.
  */
 #ifndef ROE_NET_H
@@ -13,7 +13,7 @@
 #include "device.h"
 #include "unsent.h"
 
-/* Address vector of a QP or an AH: fixed when it was set, read-only after. */
+/* Address vector of a QP or an AH: read-only once it is set. */
 struct roe_av {
 	bool			v6;
 	u8			tclass;		/* DSCP and ECN as the user set them; RC, UC: ECT */
@@ -29,16 +29,16 @@ struct roe_av {
 	const struct ib_gid_attr *sgid_attr;	/* reference held by the owner's ah_attr */
 };
 
-/* What a QP needs to send: one per QP, or address handle of datagrams. BH disabled by users. */
+/* What it takes to send: one per QP, or per address handle of datagrams. Used with BH disabled. */
 struct roe_path {
 	struct roe_av		av;
-	struct dst_cache	dst;		/* per CPU; of some handles there is none */
-	u32			gid_gen;	/* roe_dev's when routes were last forgotten */
+	struct dst_cache	dst;		/* per CPU; some address handles have none */
+	u32			gid_gen;	/* roe_dev.gid_gen when routes were last dropped */
 	u16			ip_id;		/* own counter, + 1 for each segment */
-	u64			alone_until;	/* ns: trains are tried again ... */
-	bool			alone;		/* ... and until then none leave: none arrive */
-	bool			trains;		/* last burst of several: they may share skbs */
-	bool			apart;		/* last burst: its netdev has no scatter-gather */
+	u64			alone_until;	/* ns: if @alone, trains are tried again then */
+	bool			alone;		/* no trains are sent, as none arrive (trains.c) */
+	bool			trains;		/* last burst of several: they could share skbs */
+	bool			apart;		/* netdev of the last burst had no scatter-gather */
 };
 
 /* Take from @attr, whose sgid_attr the caller holds, what routes and VLANs need. */
@@ -66,7 +66,7 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 void roe_xmit_send(u64 __percpu *stats, struct sk_buff_head *skbs, struct roe_refused *refused);
 
 /*
- * The way to @path->av.daddr, with a reference; NULL if there is none now.
+ * The route to @path->av.daddr, with a reference; NULL if there is none now.
  * BH disabled.
  */
 struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path);
@@ -83,7 +83,7 @@ struct roe_presence {
 	struct list_head	of_dev;		/* the same */
 	struct roe_dev		*dev;
 	struct net		*net;		/* NULL: it has ended; RCU, the same lock */
-	unsigned int		users;		/* GIDs, the device itself; the same lock */
+	unsigned int		users;		/* GIDs and the device itself; the same lock */
 	struct rcu_head		rcu;
 };
 
@@ -96,18 +96,18 @@ void roe_net_leave(struct roe_presence *p);
 struct net *roe_net_of(const struct roe_dev *dev, u64 cookie);
 
 /*
- * The device to which drops of packets are counted for which there is no QP:
- * the one on @ndev, otherwise any of the namespace. NULL if there is none. RCU.
+ * The device that counts dropped packets for which there is no QP: the one
+ * on @ndev, otherwise any of the namespace. NULL if there is none. RCU.
  */
 struct roe_dev *roe_net_device(struct net *net, const struct net_device *ndev);
 struct list_head *roe_net_presences(struct net *net);
 
 /* The netdev that a packet came by, not the VRF over it. RCU. */
 const struct net_device *roe_net_ingress(struct net *net, const struct sk_buff *skb);
-/* Has any device of the namespace that address? RCU. */
+/* Has any device that is present in the namespace that address? RCU. */
 bool roe_net_knows(struct net *net, const struct in6_addr *addr, const struct net_device *ndev);
 /*
- * The device of the namespace that owns @addr, if two do the one that has it on @ndev. RCU.
+ * The device in the namespace that owns @addr; of several the one that has it on @ndev. RCU.
  */
 struct roe_dev *roe_net_owner(struct net *net, const struct in6_addr *addr,
 			      const struct net_device *ndev);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Packets proven, once: what arrives as one skb becomes batches of struct
- * roe_rx_pkt, one QP lookup and one run of the QP for each; all later code relies
- * on what they say.
+ * Each packet is proven here, once: an skb becomes batches of struct roe_rx_pkt,
+ * with one QP lookup and one run of the QP for each batch; all later code relies on
+ * what these descriptors say.
  *
  * Order (wire.md 4.3): lengths; then the QPN and the destination address, only
  * to learn whether the packet is ours or rdma_rxe's; the ICRC before anything
@@ -23,21 +23,22 @@
 #include "qp_run.h"
 #include "stats.h"
 
-/* No message is sent in larger pieces. */
+/* No packet has more payload. */
 #define BOUNCE_LEN	4096
 #define BATCH_PKTS	64
 
 /*
- * Packets of one QP, in order. Its owner is whoever has softirqs disabled on
- * this CPU, and of several with PREEMPT_RT one; empty whenever the QP runs,
- * because sending may, by way of tc or a tunnel, come back here.
+ * Packets of one QP, in order. Owned by the context that has softirqs disabled on
+ * this CPU; with PREEMPT_RT there may be several, and @lock chooses one. Empty
+ * whenever the QP runs, because what it sends may come back here by way of tc or a
+ * tunnel.
  */
 struct batch {
 	local_lock_t		lock;		/* PREEMPT_RT */
 	struct task_struct	*owner;		/* of @lock, compared only */
 	unsigned int		n;
 	bool			bounced;	/* the last one uses @bounce */
-	bool			busy;		/* members of a group take turns with it */
+	bool			busy;		/* being given to the members of a group, in turn */
 	struct roe_rx_pkt	pkt[BATCH_PKTS];
 	struct roe_icrc_heads	heads;		/* of the packets that this CPU has received */
 	u8			bounce[BOUNCE_LEN];
@@ -56,10 +57,10 @@ struct flow {
 	u32			qpn;		/* of @qp */
 	struct roe_qp		*qp;		/* NULL: none of ours */
 	u32			pkts, bytes;	/* proven for it, not yet counted */
-	/* the last one in the batch, if others may be like it */
-	u32			like_len;	/* BTH to ICRC, bytes; 0: it is not */
+	/* the last packet of the batch, if it is a model for others (remember()) */
+	u32			like_len;	/* BTH to ICRC, bytes; 0: it is none */
 	u32			like_hdrlen;	/* ... of which headers */
-	u64			like;		/* its BTH in front of AckReq and PSN */
+	u64			like;		/* its BTH up to AckReq and PSN */
 };
 
 int roe_receive_init(void)
@@ -117,7 +118,7 @@ static bool to_device(struct roe_dev *dev, struct flow *flow)
 	return true;
 }
 
-/* Any member of the group: what is proven with it goes to all (wire.md section 6). */
+/* Any QP of the group: a packet that is proven for it goes to all of them (wire.md section 6). */
 static struct roe_qp *find_member(struct flow *flow)
 {
 	read_l3(flow, rdma_vlan_dev_vlan_id(flow->ndev));
@@ -133,8 +134,8 @@ static struct roe_qp *find_gsi(struct flow *flow)
 }
 
 /*
- * Ours is what names a QP of ours in this namespace at its own address. The
- * same number at another address may be a QP of rdma_rxe.
+ * A packet is ours if it names a QP of ours in this namespace at the address of that
+ * QP. The same QPN at another address may be a QP of rdma_rxe.
  */
 static struct roe_qp *find_qp(struct flow *flow, u32 qpn)
 {
@@ -174,7 +175,7 @@ static bool map_flat(const struct roe_segs *segs, u32 hdrlen, struct roe_rx_pkt 
 	return true;
 }
 
-/* The same wherever it lies. */
+/* The same for a packet in any number of pieces. */
 static bool map_payload(const struct roe_segs *segs, u32 hdrlen, struct batch *batch,
 			struct roe_rx_pkt *rx, __le32 *icrc)
 {
@@ -190,7 +191,7 @@ static bool map_payload(const struct roe_segs *segs, u32 hdrlen, struct batch *b
 
 		rx->nvec = roe_cursor_take(&at, len, rx->vec, ROE_PKT_VECS);
 		if (!rx->nvec) {
-			/* scattered: copied together, never the rest of the skb */
+			/* too many pieces: copy this payload together, but no more of the skb */
 			if (len > BOUNCE_LEN || !roe_cursor_read(&from, len, batch->bounce))
 				return false;
 			rx->vec[0] = (struct kvec){ batch->bounce, len };
@@ -211,7 +212,7 @@ static bool icrc_is(struct roe_icrc_run *run, struct roe_icrc_heads *heads,
 	u32 crc;
 
 	crc = roe_icrc_head(run, heads, &segs->head.ip4, segs->head.v6, &segs->head.udp, bth);
-	/* the copy, which was parsed: what lies in the skb may be another one by now */
+	/* over the copy, which was parsed: the bytes in the skb may have changed since */
 	if (extlen)
 		crc = roe_icrc_update(run, crc, bth + 1, extlen);
 	for (i = 0; i < rx->nvec; i++)
@@ -224,13 +225,13 @@ static bool icrc_ok(struct flow *flow, struct roe_icrc_heads *heads, struct roe_
 {
 	if (icrc_is(&flow->run, heads, segs, hdrlen, rx, icrc))
 		return true;
-	/* the second of a train says whether its sender counts IDs */
+	/* the second packet of a train shows whether its IPv4 IDs count up or are equal */
 	if (segs->n != 2 || segs->list || segs->head.v6)
 		return false;
 	roe_segs_fix_id(segs, true);
 	if (icrc_is(&flow->run, heads, segs, hdrlen, rx, icrc))
 		return true;
-	/* it is a bad one: that says nothing about those behind it */
+	/* this packet is corrupt, which says nothing about the IDs of those after it */
 	roe_segs_fix_id(segs, false);
 	return false;
 }
@@ -250,7 +251,7 @@ static void trim_pad(struct roe_rx_pkt *rx)
 	rx->nvec = i;
 }
 
-/* A CNP is of no transport, and for those that have a peer. */
+/* A CNP belongs to no transport; QPs that have a peer, RC and UC, accept it. */
 static bool transport_ok(const struct roe_qp *qp, u8 opcode)
 {
 	switch (qp->type) {
@@ -269,7 +270,7 @@ static bool pkey_ok(u16 a, u16 b)
 	return (a & 0x7fff) && !((a ^ b) & 0x7fff) && ((a | b) & 0x8000);
 }
 
-/* The rest of the order in wire.md 4.3 that needs no QP lock. */
+/* The remaining checks of wire.md 4.3 that need no QP lock. */
 static bool accept(const struct flow *flow, const struct roe_segs *segs,
 		   const struct roe_pkt *p)
 {
@@ -287,14 +288,14 @@ static bool marked(const struct roe_frame_head *head)
 	return INET_ECN_is_ce(head->v6 ? ipv6_get_dsfield(&head->ip6) : head->ip4.tos);
 }
 
-/* What does not differ between packets of a stream: of one opcode, of one place in messages. */
+/* The first 8 bytes of a BTH: equal in packets of a stream that have the same opcode. */
 static u64 bth_begin(const struct roe_segs *segs)
 {
 	BUILD_BUG_ON(offsetof(struct roe_bth, apsn) != sizeof(u64));
 	return get_unaligned((const u64 *)segs->hdr);
 }
 
-/* Remember a proven packet: one in a train, without a pad. */
+/* Remember a proven packet as a model for the next, unless it is in pieces, in a list or padded. */
 static void remember(struct flow *flow, const struct roe_segs *segs, u32 hdrlen, u32 len)
 {
 	flow->like_len = 0;
@@ -305,7 +306,7 @@ static void remember(struct flow *flow, const struct roe_segs *segs, u32 hdrlen,
 	flow->like = bth_begin(segs);
 }
 
-/* Is the packet at hand like the last one in the batch, but for what is behind the QPN? */
+/* Is the current packet like the last one of the batch, up to the QPN of the BTH and in length? */
 static bool like_last(const struct flow *flow, const struct roe_segs *segs,
 		      const struct batch *batch)
 {
@@ -313,7 +314,7 @@ static bool like_last(const struct flow *flow, const struct roe_segs *segs,
 	       bth_begin(segs) == flow->like;
 }
 
-/* What comes for a group is the device's business, not that of its first member. */
+/* Packets for a group count for the device, not for the first member of the group. */
 static u64 __percpu *stats_of(const struct flow *flow)
 {
 	return flow->qpn == ROE_QPN_MCAST ? flow->qp->dev->stats : roe_qp_stats(flow->qp);
@@ -324,7 +325,7 @@ static void count(const struct flow *flow, enum roe_stat stat, u64 n)
 	roe_stat_count(stats_of(flow), stat, n);
 }
 
-/* Prove it into @rx: all that was proven of the one before is true of it, but the ICRC. */
+/* Prove a packet like the last one into @rx: all was proven with that one, except the ICRC. */
 static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 		       struct roe_rx_pkt *rx)
 {
@@ -344,7 +345,7 @@ static bool prove_like(struct flow *flow, struct roe_segs *segs, struct batch *b
 	return true;
 }
 
-/* Prove the packet at hand into @rx; otherwise count why not. */
+/* Prove the current packet into @rx; otherwise count why not. */
 static bool prove(struct flow *flow, struct roe_segs *segs, struct batch *batch,
 		  struct roe_rx_pkt *rx)
 {
@@ -386,7 +387,7 @@ static void count_proven(struct flow *flow)
 	flow->bytes = 0;
 }
 
-/* The QP runs with the FPU section closed: it may take long, and come back here. */
+/* The FPU section is closed while the QP runs: that may take long, and come back here. */
 static void deliver(struct flow *flow, struct batch *batch)
 {
 	unsigned int n = batch->n;
@@ -406,7 +407,7 @@ static void deliver(struct flow *flow, struct batch *batch)
 	batch->busy = false;
 }
 
-/* Find the QP of the packet at hand and prove it for that; false: it counts as lost. */
+/* Find the QP of the current packet and prove the packet for it. False: the packet is dropped. */
 static bool take(struct flow *flow, struct roe_segs *segs, struct batch *batch)
 {
 	u32 qpn = dest_qpn(segs);
@@ -440,9 +441,9 @@ static void receive(struct flow *flow, struct roe_segs *segs, struct batch *batc
 }
 
 /*
- * The packets of a list have nothing in common but the way: go on to the first one that
- * is ours. Who cuts the list up behind us would give the others new IPv4 IDs, which the
- * ICRC covers.
+ * The packets of a list have only addresses and ports in common: go on to the first one that
+ * is ours. The list is not passed on for the others: whoever cuts it up after us would give
+ * them new IPv4 IDs, which the ICRC covers.
  */
 static bool skip_foreign(struct flow *flow, struct roe_segs *segs)
 {
@@ -465,7 +466,7 @@ static bool skip_foreign(struct flow *flow, struct roe_segs *segs)
 	return false;
 }
 
-/* Returns whether it was ours not yet, and has to be given back. */
+/* PREEMPT_RT: own the batch. Returns whether it was not owned before and has to be given back. */
 static bool take_batch(struct batch *batch)
 {
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT) || READ_ONCE(batch->owner) == current)
@@ -486,9 +487,9 @@ static void give_batch(struct batch *batch)
  * @net: namespace in which it was received
  * @skb: UDP to port 4791, skb->data at the network header; GSO or not
  *
- * Softirqs disabled, RCU read-side section. The first packet decides what the
- * skb is: an address belongs to one device, so what follows is of the same. But in a
- * list it may be for a QP that is no more.
+ * Softirqs disabled, RCU read-side section. The first packet decides whose the skb is:
+ * an address belongs to one device, so all packets are for that device. But the first
+ * packet of a list may be for a QP that exists no more.
  *
  * Return: what it was. The caller keeps the skb in any case.
  */
@@ -509,7 +510,7 @@ enum roe_rx_verdict roe_receive_skb(struct net *net, struct sk_buff *skb)
 	if (!flow.qp && !skip_foreign(&flow, &segs))
 		return ROE_RX_FOREIGN;
 	taken = take_batch(batch);
-	/* Sent by one member of a group, back before the next had its turn: lost. */
+	/* Sent by one member of a group, and back before the next had its turn: dropped. */
 	if (batch->busy)
 		count(&flow, ROE_STAT_RX_DROP, 1);
 	else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The way of a QP's packets: one cached route per QP and CPU.
+ * Routes for the packets of a QP: one is cached per QP and CPU.
  */
 #include <linux/if_vlan.h>
 #include <linux/in.h>
@@ -23,10 +23,10 @@
  * @gid: attributes, to which the caller has a reference
  *
  * The RDMA core gives a device the GIDs of all netdevs above its own, in whatever
- * namespace: a macvlan in a container has its GIDs on the device of the host, and
- * whoever may open that may use them. Packets leave and arrive where the netdev is.
+ * namespace: a macvlan in a container has its GIDs on the device of the host, and whoever
+ * may open that may use them. Packets leave and arrive in the namespace of the netdev.
  *
- * Return: whether its netdev is there, in a namespace that @dev gets packets from.
+ * Return: whether the GID has its netdev, in a namespace that @dev gets packets from.
  */
 bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid)
 {
@@ -41,9 +41,9 @@ bool roe_av_gid_ok(const struct roe_dev *dev, const struct ib_gid_attr *gid)
 }
 
 /*
- * The RDMA-CM's service level is what the VLAN makes of the priority that the type of service
- * has: as a priority it would be mapped once more. RoCE has three bits; what is above them is
- * no level, but says what a completion was of (user_sl()).
+ * RDMA-CM sets as service level the PCP to which the VLAN maps the priority of the type of
+ * service. If that were the skb's priority, the VLAN would map it once more. A RoCE service
+ * level has three bits; a larger value is none, but what user_sl() says in a completion.
  */
 static u32 priority(struct net_device *ndev, u8 tclass, u8 sl)
 {
@@ -58,13 +58,13 @@ static u32 priority(struct net_device *ndev, u8 tclass, u8 sl)
 }
 
 /**
- * roe_av_set() - an address vector as the attributes say
- * @av: address vector; its source port is left to the caller, and the ECN bits of its tclass
+ * roe_av_set() - set an address vector from attributes
+ * @av: address vector; the caller sets its source port, and the ECN bits of its tclass
  * @attr: with a GRH, of which the caller holds the sgid_attr
  *
  * Netdev and namespace are remembered by number: an address vector may outlive the reference
  * to its GID by a grace period. As with a socket, the DS field gives the priority
- * and a VLAN netdev maps that to a PCP; without one it is the service level.
+ * and a VLAN netdev maps that to a PCP; if DSCP is 0 the priority is the service level.
  */
 void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 {
@@ -85,7 +85,7 @@ void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 	av->oif = ndev ? ndev->ifindex : 0;
 	cookie = ndev ? dev_net(ndev)->net_cookie : 0;
 	/*
-	 * One that is being moved has the number of neither here nor there for a while, and a
+	 * A netdev that is being moved has an ifindex in neither namespace for a while, and a
 	 * VLAN that goes frees its map of priorities without a grace period.
 	 */
 	if (ndev && dev_get_by_index_rcu(dev_net(ndev), av->oif) != ndev) {
@@ -95,7 +95,7 @@ void roe_av_set(struct roe_av *av, const struct rdma_ah_attr *attr)
 	av->sl = rdma_ah_get_sl(attr);
 	av->priority = priority(ndev, av->tclass, av->sl);
 	rcu_read_unlock();
-	/* who receives looks without a lock, and at this first: find_qp() */
+	/* the receive path reads @av without a lock, and the cookie first: find_qp() */
 	smp_store_release(&av->net_cookie, cookie);
 }
 
@@ -106,8 +106,8 @@ ROE_EXPORT_FOR_TEST(roe_av_set);
  * @path: path without an address vector, zeroed
  * @gfp: how to allocate
  *
- * Who may not sleep gets no cache: of per-CPU memory only a few pages are there in advance,
- * and the CM makes an address handle of each message, hundreds at a time.
+ * Without leave to sleep there is no cache: only a few pages of per-CPU memory are allocated in
+ * advance, and the CM makes an address handle for each message, hundreds at a time.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -164,8 +164,8 @@ static bool local_v4(const struct dst_entry *dst)
 }
 
 /*
- * @flags: RT6_LOOKUP_F_IFACE: by @oif alone. For IPv6 that is only a wish as soon as there
- * is a source address, which ip6_dst_lookup_flow() would leave so.
+ * @flags: RT6_LOOKUP_F_IFACE: by @oif only. Without that flag, which ip6_dst_lookup_flow() does
+ * not set, @oif is no more than a preference to IPv6 as soon as there is a source address.
  */
 static struct dst_entry *lookup_v6(struct net *net, const struct roe_av *av, int oif, int flags)
 {
@@ -196,9 +196,9 @@ static bool local_v6(const struct dst_entry *dst)
 /*
  * Packets leave by the netdev of their source GID (the device's own, or one on
  * top of it: VLAN, bond, macvlan), whatever the metrics of other routes say. But
- * the way to an address of another netdev of this host is lo, or the VRF, which
- * no lookup bound to a netdev finds; unless that netdev is told to accept_local,
- * as the two ends of a veth pair are that shall talk over it. Link-local addresses
+ * packets to an address of another netdev of this host go by lo, or the VRF, which
+ * no lookup bound to a netdev finds; unless that other netdev has accept_local set, as
+ * both ends of a veth pair have if they are to talk over it. Link-local addresses
  * and groups mean nothing without an interface.
  */
 static bool accepts_local(struct net *net, const struct roe_av *av)
@@ -222,7 +222,7 @@ static struct dst_entry *lookup_bound_v4(struct net *net, const struct roe_av *a
 	return lookup_v4(net, av, av->oif);
 }
 
-/* Does the host have that address, with none of @banned, in the domain of its netdev? */
+/* Has the host the source address, with none of the flags @banned, in its netdev's L3 domain? */
 static bool has_v6(struct net *net, const struct roe_av *av, u32 banned)
 {
 	return ipv6_chk_addr_and_flags(net, &av->saddr, dev_get_by_index_rcu(net, av->oif), true,
@@ -230,11 +230,11 @@ static bool has_v6(struct net *net, const struct roe_av *av, u32 banned)
 }
 
 /*
- * IPv4 has no route from an address that the host has not any more, IPv6 does not ask: without
- * this a process would go on sending from an address that another host has by now. So it has if
- * duplicate address detection has failed (RFC 4862 5.4.5), but the GID remains; until then it is
- * in use, as by NICs. The GID of the EUI-64 need not be an address of the host; those of lo, tun
- * and WireGuard stay when theirs goes (link.c).
+ * IPv4 finds no route from an address that the host has lost, but IPv6 does not check: without
+ * this a process would go on sending from an address that another host may have by now. Another
+ * host also has it if duplicate address detection has failed (RFC 4862 5.4.5), though the GID
+ * remains; until DAD fails the address is used, as NICs do. The GID of the EUI-64 need not be an
+ * address of the host; GIDs of lo, tun and WireGuard stay when their address goes (link.c).
  */
 static bool has_source_v6(const struct roe_dev *dev, struct net *net, const struct roe_av *av)
 {
@@ -278,7 +278,7 @@ static struct dst_entry *lookup(const struct roe_dev *dev, const struct roe_av *
 	return av->v6 ? lookup_bound_v6(dev, net, av, domain) : lookup_bound_v4(net, av, domain);
 }
 
-/* An address may go when a route that was looked up with it is still good. */
+/* A source address may go while a cached route that was looked up with it is still valid. */
 static void forget_old(const struct roe_dev *dev, struct roe_path *path)
 {
 	/* pairs with the release in roe_gid_del() */
@@ -291,21 +291,21 @@ static void forget_old(const struct roe_dev *dev, struct roe_path *path)
 }
 
 /**
- * roe_path_route() - the way to the peer
+ * roe_path_route() - the route to the peer
  * @dev: device
  * @path: path with an address vector; softirqs disabled
  *
  * Return: a route with a reference, or NULL if there is none at the moment:
- * for the protocol that is loss.
+ * to the protocol the packets are lost.
  */
 struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path)
 {
 	struct dst_entry *dst;
 
 	/*
-	 * A cached route to a group would not notice that this host has joined it. One of
-	 * another namespace would outlive that, and its operations lie in struct net; the
-	 * device's own ends after all QPs and address handles.
+	 * A cached route to a group would not notice that this host has joined it. A cached
+	 * route of another namespace would outlive that namespace, and its operations lie in
+	 * struct net; the device's own namespace ends after all QPs and address handles.
 	 */
 	if (rdma_is_multicast_addr(&path->av.daddr) ||
 	    path->av.net_cookie != dev->net->net_cookie)
@@ -326,7 +326,7 @@ struct dst_entry *roe_path_route(struct roe_dev *dev, struct roe_path *path)
 }
 
 /**
- * roe_path_local() - does the way to the peer end on this host?
+ * roe_path_local() - does the route to the peer end on this host?
  * @dev: device
  * @path: path with an address vector; softirqs disabled
  *

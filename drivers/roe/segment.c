@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * What arrives as one skb, packet by packet. Four shapes (datapath.md 3.9):
+ * Reads what arrives as one skb packet by packet. An skb has one of four shapes
+ * (datapath.md 3.9):
  *
  *   single	one datagram
  *   train	UDP_L4: cut every gso_size bytes, across linear part, fragments and,
@@ -9,11 +10,11 @@
  *		member is one, with its own headers in its headroom
  *   other	some other GSO: not ours
  *
- * gso_size and gso_segs are the word of whoever built the skb, perhaps a guest:
- * the first only decides where to cut, the second is not looked at. The skb is
- * never written to: clones and other QPs' pages may be behind it. Nor are headers read
- * from it twice: a process may have spliced its own page into a socket and write to it
- * meanwhile, so what is proven and what is used would be two things.
+ * gso_size and gso_segs come from whoever built the skb, perhaps a guest: the first
+ * only decides where to cut, the second is not looked at. The skb is never written to:
+ * clones and other QPs' pages may be behind it. Nor are headers read from it twice: a
+ * process may have spliced its own page into a socket and write to it meanwhile, so
+ * that the header that is used would not be the one that was proven.
  */
 #include <net/ipv6.h>
 #include "frame.h"
@@ -27,7 +28,7 @@ static void start(struct roe_cursor *at, const struct sk_buff *skb, const struct
 	at->left = skb_headlen(skb);
 }
 
-/* To the next bytes; false at the end, or where memory of a device begins. */
+/* Go on to the next bytes. False at the end of the skb, or if they are in device memory. */
 static bool refill(struct roe_cursor *at)
 {
 	while (!at->left) {
@@ -51,7 +52,7 @@ static bool refill(struct roe_cursor *at)
 
 /**
  * roe_cursor_take() - the next bytes as pieces
- * @at: moves behind them, also when they are too many pieces
+ * @at: moves behind them, also if they are in too many pieces
  * @len: bytes
  * @vec: takes the pieces; may be NULL if @max is 0
  * @max: pieces at most
@@ -108,7 +109,7 @@ bool roe_cursor_read(struct roe_cursor *at, u32 len, void *buf)
 	return true;
 }
 
-/* The UDP header @off bytes on; false if the skb ends before. In one piece as a rule. */
+/* Read the UDP header, @off bytes on; usually in one piece. False if the skb ends before. */
 static bool read_udp(struct roe_cursor *at, u32 off, struct udphdr *udp)
 {
 	if (at->left < off + sizeof(*udp)) {
@@ -121,7 +122,7 @@ static bool read_udp(struct roe_cursor *at, u32 off, struct udphdr *udp)
 	return true;
 }
 
-/* IP header as sent; options and extension headers are not ours. */
+/* Copy the IP header. False if options or extension headers follow: then it is not ours. */
 static bool read_ip(struct roe_frame_head *head, const void *ip)
 {
 	if (head->v6) {
@@ -134,11 +135,11 @@ static bool read_ip(struct roe_frame_head *head, const void *ip)
 
 /**
  * roe_segs_begin() - look at an skb
- * @segs: filled in, in front of the first packet
+ * @segs: filled in, positioned before the first packet
  * @skb: UDP over IP, data at the network header, transport header set
  *
- * Proves the UDP length against that of the skb, which IP has trimmed to its
- * own. Refuses UDP length 0 as well, which on IPv6 would be a jumbogram.
+ * Checks the UDP length against that of the skb, which IP has trimmed to the IP
+ * length. Refuses UDP length 0 as well, which on IPv6 would be a jumbogram.
  *
  * Return: false if it is nothing that could hold a packet of ours.
  */
@@ -155,9 +156,9 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 	segs->len = 0;
 	segs->fixed_id = false;
 	/*
-	 * Where the first packet does not end with the skb's own data somebody has pulled more
-	 * (generic XDP, BPF): the members are none any more. It is a train, if its packets are of
-	 * one length.
+	 * If the first packet does not end with the skb's own data, somebody has pulled more of
+	 * it (generic XDP, BPF), and the members are no longer packets. It is a train then, if its
+	 * packets are of one length.
 	 */
 	segs->list = skb_is_gso(skb) && (si->gso_type & SKB_GSO_FRAGLIST) && si->frag_list &&
 		     skb_pagelen(skb) == off + sizeof(*udp) + si->gso_size;
@@ -179,8 +180,8 @@ bool roe_segs_begin(struct roe_segs *segs, const struct sk_buff *skb)
 ROE_EXPORT_FOR_TEST(roe_segs_begin);
 
 /*
- * A member of a list has its headers in front of its data, as they came. Its network
- * header need not be where IP begins: with a tag that the NIC did not take off it is
+ * A member of a list has its headers in front of its data, as they came. Its network_header
+ * need not point to the IP header: if the NIC has left a VLAN tag in the data it points to
  * the tag, and only the head of the list goes through the code that skips that.
  */
 static bool enter_member(struct roe_segs *segs)
@@ -200,10 +201,10 @@ static bool enter_member(struct roe_segs *segs)
 	return true;
 }
 
-/* BTH and extended headers of a packet in one piece. */
+/* Copy BTH and extended headers of a packet in one piece. */
 static void copy_header(struct roe_segs *segs)
 {
-	/* so few that the compiler does it in registers, if it knows how many */
+	/* so few bytes that the compiler copies them in registers, if their number is constant */
 	if (segs->len >= ROE_HDR_MAX)
 		memcpy(segs->hdr, segs->raw, ROE_HDR_MAX);
 	else
@@ -211,8 +212,8 @@ static void copy_header(struct roe_segs *segs)
 }
 
 /*
- * Most packets of a train are as long as the one before them and lie behind it in one
- * piece: only its place and its ID are other ones. False: look at it closely.
+ * Most packets of a train are as long as the packet before them and follow it in one
+ * piece: only their place and ID differ. False: roe_segs_next() takes the general way.
  */
 static bool next_flat(struct roe_segs *segs)
 {
@@ -270,12 +271,12 @@ bool roe_segs_next(struct roe_segs *segs)
 ROE_EXPORT_FOR_TEST(roe_segs_next);
 
 /**
- * roe_segs_fix_id() - do all packets of this train have the ID of the first one?
+ * roe_segs_fix_id() - set whether all packets of a train have the ID of the first one
  * @segs: at the second packet
- * @fixed: they have; false: after all they count up
+ * @fixed: they have; false: their IDs count up
  *
- * GRO keeps the first ID only and merges packets whose IDs count up as well as
- * such with equal ones (datapath.md 3.8).
+ * GRO keeps the first ID only, and merges packets whose IDs count up as well as
+ * packets with equal IDs (datapath.md 3.8).
  */
 void roe_segs_fix_id(struct roe_segs *segs, bool fixed)
 {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Bytes between scatter/gather lists and packets. Each run looks keys up again: the list is a
- * private copy, the MR behind it may go at any time. What a run has found lasts to its end, if
- * the MR is no revocable one.
+ * private copy, but the MR behind a key may go at any time. An MR that a run has found is valid
+ * until the run ends, unless it is revocable.
  */
 #include "copy.h"
 #include "transport.h"
 
-/* What is still to come of a message, of which an access missed a page. */
+/* An access missed a page at @off of an element: note the miss for the rest of the element. */
 static void missed(struct roe_qp *qp, struct roe_fault *fault, struct roe_mr *mr,
 		   const struct roe_sge *sge, u32 off, bool write)
 {
 	roe_fault_miss(qp, fault, mr, sge->addr + off, sge->len - off, write);
 }
 
-/* Most messages have one element and are sent in the run that has looked at it. */
+/* Keep the MR: most messages have one element and are sent in the run that has checked it. */
 static void remember(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
 		     struct roe_mr *mr)
 {
@@ -30,13 +30,13 @@ static void remember(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_sw
 /**
  * roe_sge_check() - may every element of a list be used?
  * @qp: its PD must own the keys
- * @ctx: what this run knows of the WQE at next
- * @wqe: that, not inline; elements of length 0 are not looked at
+ * @ctx: what this run knows of the WQE at sq.next
+ * @wqe: that WQE, not inline; elements of length 0 are not looked at
  * @access: IB_ACCESS_LOCAL_WRITE, or 0 to read
  *
- * What will be written to must be there, or a response is lost on it.
+ * Pages that responses will be written to must be present: a response that misses one is lost.
  *
- * Return: false if a key, range or permission is wrong (LOC_PROT_ERR), or after a miss.
+ * Return: false if a key, range or permission is wrong (LOC_PROT_ERR), or a page is missing.
  */
 bool roe_sge_check(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
 		   int access)
@@ -81,16 +81,16 @@ static unsigned int find(const struct roe_sge *sge, unsigned int num, u32 *off)
 	return i;
 }
 
-/* Does an access to @mr, held, last as long as the memo of it? For @txb, if that is sent. */
+/* Does an access to @mr, held, last as long as a memo of it? With @txb, @mr is lent to that. */
 static bool stays(struct roe_mr *mr, struct roe_txb *txb)
 {
 	return txb ? roe_mr_lend(mr, txb) : roe_mr_lasts(mr);
 }
 
 /*
- * The memory behind [@off, @off + @len) of a message, from what this run knows or
- * will know. Looking up pays if more packets will ask for the same element. NULL:
- * element by element, packet by packet.
+ * The MR behind [@off, @off + @len) of a message, from the memo. If the memo does not have
+ * it, the element is looked up for the memo, which pays if more packets will use the element.
+ * NULL: the caller has to go element by element, packet by packet.
  */
 static struct roe_mr *recall(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge_memo *memo,
 			     const struct roe_sge *sge, unsigned int num, struct roe_txb *txb,
@@ -120,8 +120,8 @@ static struct roe_mr *recall(struct roe_qp *qp, const struct ib_pd *pd, struct r
 }
 
 /*
- * The same for as much as one element has from @off on: *@len is cut to that, *@va is
- * the address of the first byte.
+ * recall() for the rest of the element in which @off lies: *@len is cut to that, *@va is
+ * the address of byte @off.
  */
 static struct roe_mr *span(struct roe_qp *qp, const struct ib_pd *pd, struct roe_sge_memo *memo,
 			   const struct roe_sge *sge, unsigned int num, struct roe_txb *txb,
@@ -134,7 +134,7 @@ static struct roe_mr *span(struct roe_qp *qp, const struct ib_pd *pd, struct roe
 	return memo->mr;
 }
 
-/* What is known of another message is not known of this one. */
+/* Clear the memo if it is about another message. */
 static struct roe_sge_memo *memo_of(struct roe_sge_memo *memo, u32 message)
 {
 	if (memo->message != message)
@@ -156,7 +156,7 @@ static u64 memo_va(const struct roe_sge_memo *memo, u32 off)
  * @dst: at least @len bytes
  * @len: bytes; @off + @len is within the message
  *
- * Return: false if a key is not valid (any more), or after a miss.
+ * Return: false if a key is not valid (any more), or a page is missing.
  */
 bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *dst, u32 len)
 {
@@ -193,7 +193,7 @@ bool roe_sge_read(struct roe_qp *qp, const struct roe_swqe *wqe, u32 off, u8 *ds
 
 ROE_EXPORT_FOR_TEST(roe_sge_read);
 
-/* The pieces of @rx grow by @len bytes of an MR; false: copy instead. */
+/* Append @len bytes of an MR to the pieces of @rx. False: too many pieces, copy instead. */
 static bool add_pieces(struct roe_rx_pkt *rx, struct roe_mr *mr, u64 va, u32 len)
 {
 	unsigned int n = roe_mr_map(mr, va, len, rx->vec + rx->nvec, ROE_PKT_VECS - rx->nvec);
@@ -202,7 +202,7 @@ static bool add_pieces(struct roe_rx_pkt *rx, struct roe_mr *mr, u64 va, u32 len
 	return n;
 }
 
-/* As roe_sge_read(), but only say where the bytes are: of the last packet of @txb. */
+/* As roe_sge_read() for the last packet of @txb, but only note where its bytes are. False: copy. */
 static bool find_pieces(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe,
 			u32 off, struct roe_txb *txb)
 {
@@ -238,7 +238,7 @@ static bool find_pieces(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 	return !len;
 }
 
-/* The last packet carries a copy after all; the reader of a direct burst is told. */
+/* The packet carries a copy after all. In a direct burst the receiver finds it by rx.vec. */
 static void copied(const struct roe_txb *txb, struct roe_tx_pkt *pkt)
 {
 	pkt->rx.nvec = txb->direct;
@@ -246,9 +246,9 @@ static void copied(const struct roe_txb *txb, struct roe_tx_pkt *pkt)
 }
 
 /*
- * May the payload be fetched later than its packet is made? Of RC until the peer
- * has acknowledged it. A UC request completes with its last packet, from when on
- * the memory is the user's again.
+ * May the payload be read after its packet is made? With RC the memory belongs to the WQE
+ * until the peer has acknowledged it. A UC request completes with its last packet, and from
+ * then on the memory is the user's again.
  */
 static bool may_stay(const struct roe_qp *qp, const struct roe_txb *txb)
 {
@@ -257,7 +257,7 @@ static bool may_stay(const struct roe_qp *qp, const struct roe_txb *txb)
 
 /**
  * roe_sge_load_place() - payload of the last packet of a burst, in one piece that lasts
- * @txb: the burst; roe_txb_lends()
+ * @txb: the burst; roe_txb_lends() is true
  * @addr: of roe_mr_place(), or of inline bytes
  */
 void roe_sge_load_place(struct roe_txb *txb, void *addr)
@@ -270,7 +270,7 @@ void roe_sge_load_place(struct roe_txb *txb, void *addr)
 		roe_txb_in_place(txb);
 }
 
-/* All of a message of one packet, from where the check of its keys has found it. */
+/* Load a message of one packet from the place that roe_sge_check() has found. False: not known. */
 static bool load_place(struct roe_qp *qp, const struct roe_ctx *ctx, const struct roe_swqe *wqe,
 		       struct roe_txb *txb)
 {
@@ -295,13 +295,12 @@ static bool load_place(struct roe_qp *qp, const struct roe_ctx *ctx, const struc
 /**
  * roe_sge_load() - payload of the last packet of a burst, from a send WQE
  * @qp: owner
- * @ctx: what this run knows of the WQE at next
- * @wqe: that, its SGEs, or its inline bytes
+ * @ctx: what this run knows of the WQE at sq.next
+ * @wqe: that WQE, with its SGEs or its inline bytes
  * @off: first byte of the message
- * @txb: the burst; in a direct one, or where they are copied later, the bytes stay
- *	 where they are if they can
+ * @txb: the burst; if it is direct, or copies later, the payload stays where it is if it can
  *
- * Return: false if a key is not valid (any more), or after a miss.
+ * Return: false if a key is not valid (any more), or a page is missing.
  */
 bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		  struct roe_txb *txb)
@@ -322,7 +321,7 @@ bool roe_sge_load(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe 
 ROE_EXPORT_FOR_TEST(roe_sge_load);
 
 /**
- * roe_sge_load_bytes() - the same from bytes of ours
+ * roe_sge_load_bytes() - payload of the last packet of a burst, from kernel memory
  * @txb: the burst
  * @src: as many bytes as the packet carries
  */
@@ -335,15 +334,15 @@ void roe_sge_load_bytes(struct roe_txb *txb, const void *src)
 }
 
 /**
- * roe_sge_load_mr() - the same from memory that the peer named
+ * roe_sge_load_mr() - payload of the last packet of a burst, from memory that the peer named
  * @qp: owner
  * @txb: the burst
  * @mr: checked by the caller for [@va, @va + @left)
- * @lent: to the burst (roe_mr_lend())
+ * @lent: @mr is lent to the burst (roe_mr_lend())
  * @va: first byte
- * @left: of the message, at least what the packet takes, bytes
+ * @left: bytes left of the message, at least those of the packet
  *
- * Return: false after a miss.
+ * Return: false if a page is missing.
  */
 bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, bool lent,
 		     u64 va, u32 left)
@@ -364,7 +363,7 @@ bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, 
 	return false;
 }
 
-/* Copy @n bytes that begin @skip bytes into the pieces to @va. */
+/* Copy @n bytes to @va, from @skip bytes into the pieces on. */
 static bool write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 skip, u32 n)
 {
 	for (; n; vec++) {
@@ -385,8 +384,8 @@ static bool write_pieces(struct roe_mr *mr, u64 va, const struct kvec *vec, u32 
 }
 
 /**
- * roe_sge_write_place() - copy a whole message to where its memory is
- * @dst: of roe_mr_place() for @len bytes
+ * roe_sge_write_place() - copy a whole message to a known kernel address
+ * @dst: from roe_mr_place() for @len bytes
  * @vec: pieces of the payload
  * @len: bytes; not more than the pieces hold
  */
@@ -402,8 +401,8 @@ void roe_sge_write_place(void *dst, const struct kvec *vec, u32 len)
 }
 
 /*
- * A message of one packet into a list of one element, as a rule, in memory that lasts. False:
- * nothing was done, write_list() has the long way.
+ * The usual case: a message of one packet into a list of one element, in an MR that lasts.
+ * False: nothing was done, the caller uses write_list().
  */
 static bool write_only(struct roe_qp *qp, struct roe_run_memo *memo, const struct ib_pd *pd,
 		       const struct roe_sge *sge, unsigned int num, const struct kvec *vec, u32 len)
@@ -427,7 +426,7 @@ static bool write_only(struct roe_qp *qp, struct roe_run_memo *memo, const struc
 	return false;
 }
 
-/* Scatter @len bytes over a list whose keys must belong to @pd, for one engine. */
+/* Scatter @len bytes over a list whose keys must belong to @pd. Missing pages go to @fault. */
 static bool write_list(struct roe_qp *qp, struct roe_fault *fault, const struct ib_pd *pd,
 		       struct roe_sge_memo *memo, const struct roe_sge *sge,
 		       unsigned int num, u32 off, const struct kvec *vec, u32 len)
@@ -464,15 +463,15 @@ static bool write_list(struct roe_qp *qp, struct roe_fault *fault, const struct 
 }
 
 /**
- * roe_sge_write() - scatter what a request brought back
+ * roe_sge_write() - scatter response data over the list of a READ or ATOMIC
  * @qp: owner
- * @ctx: what this run knows of the WQE at cons
- * @wqe: that
+ * @ctx: what this run knows of the WQE at sq.cons
+ * @wqe: that WQE
  * @off: where in its list to begin, bytes
  * @vec: pieces of the payload
  * @len: bytes; not more than the pieces hold
  *
- * Return: false if a key is not valid or the list too short, or after a miss.
+ * Return: false if a key is not valid, the list too short, or a page missing.
  */
 bool roe_sge_write(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_swqe *wqe, u32 off,
 		   const struct kvec *vec, u32 len)
@@ -488,14 +487,14 @@ ROE_EXPORT_FOR_TEST(roe_sge_write);
 
 /**
  * roe_sge_receive() - scatter received bytes over the current receive WQE
- * @qp: owner; the keys belong to the PD of whom the WQE was posted to: the SRQ's
- *	may be another one (IBTA 10.2.9.2)
- * @ctx: what this run knows of the WQE; forgotten here with its first byte
+ * @qp: owner; the keys belong to its PD, or to that of the SRQ if the WQE was posted to
+ *	one, which may be another PD (IBTA 10.2.9.2)
+ * @ctx: what this run knows of the WQE; cleared here if @off is 0
  * @off: where in the list to begin, bytes
  * @vec: pieces of the payload
  * @len: bytes; not more than the pieces hold
  *
- * Return: false if a key is not valid or the list too short, or after a miss.
+ * Return: false if a key is not valid, the list too short, or a page missing.
  */
 bool roe_sge_receive(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, const struct kvec *vec,
 		     u32 len)
@@ -513,7 +512,7 @@ ROE_EXPORT_FOR_TEST(roe_sge_receive);
 /**
  * roe_sge_receive_only() - roe_sge_receive() for a message of one packet
  * @qp: owner
- * @ctx: what this run knows of the memory of earlier ones
+ * @ctx: what this run knows of the memory of earlier messages
  * @vec: pieces of the payload
  * @len: bytes; not more than the pieces hold
  *
@@ -531,16 +530,16 @@ bool roe_sge_receive_only(struct roe_qp *qp, struct roe_ctx *ctx, const struct k
 ROE_EXPORT_FOR_TEST(roe_sge_receive_only);
 
 /**
- * roe_sge_source() - where a send WQE has its bytes
+ * roe_sge_source() - find the memory of a send WQE for several packets
  * @qp: owner
- * @ctx: what this run knows of the WQE at next
- * @wqe: that; not inline
- * @txb: the burst that lends
+ * @ctx: what this run knows of the WQE at sq.next
+ * @wqe: that WQE; not inline
+ * @txb: the burst to which the MR is lent
  * @off: first byte of the message
  * @len: bytes; cut to what lies in one element
- * @va: address of the first one, in the result
+ * @va: on return address of the first byte, in the MR
  *
- * Return: an MR with the right to read that, which is lent to @txb; NULL: packet by packet.
+ * Return: an MR that may be read there, lent to @txb; NULL: go packet by packet.
  */
 struct roe_mr *roe_sge_source(struct roe_qp *qp, struct roe_ctx *ctx,
 			      const struct roe_swqe *wqe, struct roe_txb *txb, u32 off,
@@ -553,15 +552,15 @@ struct roe_mr *roe_sge_source(struct roe_qp *qp, struct roe_ctx *ctx,
 ROE_EXPORT_FOR_TEST(roe_sge_source);
 
 /**
- * roe_sge_target() - where the WQE at cons wants what it asked for
+ * roe_sge_target() - find where the WQE at sq.cons takes several packets of response data
  * @qp: owner
- * @ctx: what this run knows of it
- * @wqe: it
+ * @ctx: what this run knows of the WQE
+ * @wqe: that WQE
  * @off: first byte of the message
  * @len: bytes; cut to what lies in one element
- * @va: address of the first one, in the result
+ * @va: on return address of the first byte, in the MR
  *
- * Return: an MR that lasts, with the right to write that; NULL: packet by packet.
+ * Return: an MR that lasts and may be written there; NULL: go packet by packet.
  */
 struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
 			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va)
@@ -573,12 +572,12 @@ struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
 ROE_EXPORT_FOR_TEST(roe_sge_target);
 
 /**
- * roe_sge_room() - where the current receive WQE wants what comes next
+ * roe_sge_room() - find where the current receive WQE takes the next packets
  * @qp: owner
- * @ctx: what this run knows of it
+ * @ctx: what this run knows of the WQE
  * @off: first byte of the message, not 0
  * @len: bytes; cut to what lies in one element
- * @va: address of the first one, in the result
+ * @va: on return address of the first byte, in the MR
  *
  * Return: as roe_sge_target().
  */
@@ -599,9 +598,9 @@ ROE_EXPORT_FOR_TEST(roe_sge_room);
  * @va: first byte
  * @vec: pieces of the payload
  * @len: bytes
- * @left: of the message, at least @len
+ * @left: bytes left of the message, at least @len
  *
- * Return: false after a miss.
+ * Return: false if a page is missing.
  */
 bool roe_sge_write_mr(struct roe_qp *qp, struct roe_mr *mr, u64 va, const struct kvec *vec,
 		      u32 len, u32 left)

@@ -18,16 +18,16 @@
 
 /* Two skbs of two bursts do not share a cache line. */
 #define BURST_ALIGN	SMP_CACHE_BYTES
-/* Chunks looked at before there is a new one. */
+/* Chunks looked at before a new one is allocated. */
 #define LOOK_AHEAD	4u
 
-/* Nobody reads its bytes, and they are not of this burst. */
+/* No skb holds bytes of the chunk any more, and this burst has not used it. */
 static bool unused(const struct roe_txb *txb, const struct roe_txb_chunk *chunk)
 {
 	return chunk->burst != txb->burst && page_ref_count(chunk->page) == 1;
 }
 
-/* A fragmented machine still gets a chunk that holds @bytes, one packet. */
+/* If memory is fragmented the chunk is smaller, but it holds at least @bytes, one packet. */
 static bool fill_chunk(struct roe_txb_chunk *chunk, u32 bytes)
 {
 	int order = max(ROE_TXB_ORDER, get_order(bytes));
@@ -47,8 +47,8 @@ static bool fill_chunk(struct roe_txb_chunk *chunk, u32 bytes)
 }
 
 /*
- * The chunk after the current one is the one that was left the longest ago. An skb
- * that stays somewhere for long holds one of them, so a few more are looked at.
+ * The chunk after the current one has been out of use the longest. It may be held by an
+ * skb that stays somewhere for long, so a few more are looked at.
  */
 static bool find_unused(const struct roe_txb *txb, u32 bytes, unsigned int *found)
 {
@@ -64,7 +64,7 @@ static bool find_unused(const struct roe_txb *txb, u32 bytes, unsigned int *foun
 	return false;
 }
 
-/* If all are in use there are too few; at the limit the oldest is given up. */
+/* If all that were looked at are in use, add a chunk; at the limit replace the oldest one. */
 static bool next_chunk(struct roe_txb *txb, u32 bytes)
 {
 	unsigned int next = txb->cur + 1 < txb->nr_chunks ? txb->cur + 1 : 0;
@@ -89,7 +89,7 @@ static bool next_chunk(struct roe_txb *txb, u32 bytes)
  * @bytes: BTH to ICRC
  * @apart: with ROE_TXB_FRONT in front of it, and behind it what build_skb() needs
  *
- * Return: bytes; if @apart whole cache lines, as all of its burst have then.
+ * Return: bytes; if @apart whole cache lines, as for all packets of its burst.
  */
 u32 roe_txb_space(u32 bytes, bool apart)
 {
@@ -114,12 +114,12 @@ static bool fits(const struct roe_txb *txb, u32 bytes)
 	return txb->nr_chunks && txb->off + bytes <= txb->chunk[txb->cur].size;
 }
 
-/* Field by field: that is few stores, where for all of it at once there would be a loop. */
+/* Field by field, which is a few stores; clearing the struct at once would be a loop. */
 static void clear(struct roe_rx_pkt *rx)
 {
 	struct roe_pkt *p = &rx->p;
 
-	/* one more field would have to be here as well */
+	/* a new field has to be cleared here as well */
 	BUILD_BUG_ON(sizeof(*p) != 80);
 	p->se = false;
 	p->ackreq = false;
@@ -139,7 +139,7 @@ static void clear(struct roe_rx_pkt *rx)
 	p->feth = 0;
 	rx->l3 = NULL;
 	rx->ce = false;
-	/* the pieces count for nothing as long as there are none */
+	/* nobody reads vec as long as this is 0 */
 	rx->nvec = 0;
 }
 
@@ -190,13 +190,13 @@ struct roe_tx_pkt *roe_txb_add(struct roe_txb *txb, u8 opcode, u32 len)
 ROE_EXPORT_FOR_TEST(roe_txb_add);
 
 /**
- * roe_txb_plan() - how many packets with a BTH only can be added in a row?
+ * roe_txb_plan() - how many packets without extended headers can be added in a row?
  * @txb: burst
  * @len: payload of each, a multiple of 4, bytes
  * @max: more are not wanted
  *
- * Return: so many that they have room behind each other in one chunk, which is the current
- * one now; 0: no room or no memory.
+ * Return: how many have room one after the other in a chunk, which is now the current one;
+ * 0: no room or no memory.
  */
 unsigned int roe_txb_plan(struct roe_txb *txb, u32 len, unsigned int max)
 {
@@ -206,7 +206,7 @@ unsigned int roe_txb_plan(struct roe_txb *txb, u32 len, unsigned int max)
 	if (!roe_txb_room(txb))
 		return 0;
 	max = min(max, ROE_TXB_PKTS - txb->n);
-	/* there is room for one more as long as the limit is not reached */
+	/* rounded up: as long as the limit is not reached there is room for one more packet */
 	max = min(max, DIV_ROUND_UP(ROE_TXB_BYTES - txb->bytes, bytes));
 	if (!fits(txb, space) && !next_chunk(txb, space))
 		return 0;
@@ -220,9 +220,9 @@ ROE_EXPORT_FOR_TEST(roe_txb_plan);
 /**
  * roe_txb_add_row() - append packets that are alike
  * @txb: burst
- * @model: opcode and length as planned; the PSN counts up from one to the next
+ * @model: the first packet, of the planned length; PSNs count up from one to the next
  * @n: not more than were planned; the pieces of their payload are filled in already,
- *     and of a direct burst stay where they are
+ *     and in a direct burst the payload stays there
  */
 void roe_txb_add_row(struct roe_txb *txb, const struct roe_pkt *model, unsigned int n)
 {
@@ -269,7 +269,7 @@ void roe_txb_cancel(struct roe_txb *txb)
 ROE_EXPORT_FOR_TEST(roe_txb_cancel);
 
 /**
- * roe_txb_in_place() - the last packet needs no memory of ours
+ * roe_txb_in_place() - the last packet needs no memory of the burst
  * @txb: direct burst; the pieces of the packet's payload lie where it is sent from
  */
 void roe_txb_in_place(struct roe_txb *txb)
@@ -279,7 +279,7 @@ void roe_txb_in_place(struct roe_txb *txb)
 
 /**
  * roe_txb_reset() - forget all packets, keep the memory
- * @txb: burst; who sends bytes of it has page references of his own
+ * @txb: burst; skbs with bytes of it have page references of their own
  */
 void roe_txb_reset(struct roe_txb *txb)
 {
@@ -292,10 +292,10 @@ void roe_txb_reset(struct roe_txb *txb)
 ROE_EXPORT_FOR_TEST(roe_txb_reset);
 
 /**
- * roe_refused_add() - these packets as well
+ * roe_refused_add() - count packets that did not leave
  * @refused: all zero at first
- * @pkt: in the order of the burst
- * @n: of them
+ * @pkt: the packets, in the order of the burst
+ * @n: number of packets
  */
 void roe_refused_add(struct roe_refused *refused, const struct roe_tx_pkt *pkt, unsigned int n)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Birth and death of memory regions: user memory by ib_umem, all of kernel
- * memory, and what is common with fast MRs.
+ * Registration and deregistration of memory regions: user memory by ib_umem, all
+ * of kernel memory, and what fast MRs have in common with these.
  */
 #include <linux/overflow.h>
 #include <linux/rcupdate.h>
@@ -12,9 +12,9 @@
 #include "odp.h"
 
 /*
- * HUGETLB is a promise about the memory that needs no belief, relaxed ordering
- * and the rest of the optional range are hints. Whether the device offers
- * windows and flush is for its capabilities to say; the core looks at them.
+ * HUGETLB is a promise about the memory on which nothing here relies; relaxed
+ * ordering and the other optional flags are hints. Whether the device has windows
+ * and FLUSH is in its capabilities, which the core checks.
  */
 #define USER_ACCESS							\
 	(IB_ACCESS_LOCAL_WRITE | ROE_MR_REMOTE_ACCESS |			\
@@ -43,7 +43,7 @@ static int alloc_extents(struct roe_memory *mem, u32 max, gfp_t gfp)
  */
 struct roe_mr *roe_mr_alloc(struct ib_pd *pd, enum roe_mr_type type, u32 max_ext)
 {
-	/* the others are of kernel users, whoever happens to be current */
+	/* the other types belong to kernel users: do not charge the task that is current */
 	bool user = type == ROE_MR_USER || type == ROE_MR_ODP;
 	gfp_t gfp = user ? GFP_KERNEL_ACCOUNT : GFP_KERNEL;
 	struct roe_mr *mr = kzalloc(sizeof(*mr), gfp);
@@ -197,7 +197,10 @@ struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 	return roe_mr_publish_or_free(mr);
 }
 
-/* Pages pinned to be read cannot become writable; or no page is to be pinned any more. */
+/*
+ * Does the change need a new region? Pages that were pinned only to be read cannot become
+ * writable, and a change between pinned and on-demand memory replaces all of it.
+ */
 static bool must_get_again(const struct roe_mr *mr, int access)
 {
 	if (!mr->umem && !mr->odp)
@@ -207,7 +210,7 @@ static bool must_get_again(const struct roe_mr *mr, int access)
 	return mr->umem && !mr->umem->writable && ib_access_writable(access);
 }
 
-/* Another region of the same memory. */
+/* A new region of the same memory. */
 static struct roe_mr *make_again(const struct roe_mr *mr, int access, struct ib_pd *pd)
 {
 	u64 start = mr->umem ? mr->umem->address : mr->base;
@@ -218,9 +221,9 @@ static struct roe_mr *make_again(const struct roe_mr *mr, int access, struct ib_
 }
 
 /*
- * The MR as it is to be, apart from the old one, which stays in use. Where the
- * memory stays, so do its pages, unless they must be pinned in another way; an
- * address without its process is only a number then.
+ * An MR as it is to be after the change; the old one stays in use meanwhile. If the
+ * memory does not change its pages are kept, unless they must be pinned in another
+ * way: that only the process to which the address belongs can do.
  */
 static struct roe_mr *make_successor(const struct roe_mr *mr, int flags, u64 start,
 				     u64 length, u64 iova, int access, struct ib_pd *pd)
@@ -234,7 +237,7 @@ static struct roe_mr *make_successor(const struct roe_mr *mr, int flags, u64 sta
 					    make_user(pd, 0, 0, 0, access);
 }
 
-/* Nobody has access: @mr takes over from @next, which takes what is left. */
+/* Nobody has access: @mr takes over from @next, which gets the old memory to be freed with it. */
 static void succeed(struct roe_mr *mr, struct roe_mr *next, bool memory)
 {
 	mr->ib.pd = next->ib.pd;
@@ -253,13 +256,13 @@ static void succeed(struct roe_mr *mr, struct roe_mr *next, bool memory)
 	swap(mr->type, next->type);
 }
 
-/* No access is left, and none begins. */
+/* On return no access is left, and none can begin. */
 static void suspend(struct roe_mr *mr)
 {
 	spin_lock_bh(&mr->lock);
 	roe_mr_revoke(mr, ROE_MR_FREE);
 	spin_unlock_bh(&mr->lock);
-	/* who looks at the type, or has access to what is pinned, is in an RCU section */
+	/* readers of the type and accesses to pinned memory are in RCU read-side sections */
 	synchronize_rcu_expedited();
 }
 
@@ -274,7 +277,7 @@ static void suspend(struct roe_mr *mr)
  * @pd: PD: protection domain
  * @udata: not used
  *
- * The keys change: what a peer was told was about the MR as it was. Memory that was
+ * The keys change: those that a peer was told were for the MR as it was. Memory that was
  * pinned may be on demand afterwards (IB_ACCESS_ON_DEMAND), and the other way round.
  *
  * Return: NULL, or an ERR_PTR(): -EBUSY while windows are bound to it, -EOPNOTSUPP
@@ -335,8 +338,9 @@ int roe_mr_dereg(struct ib_mr *ibmr, struct ib_udata *udata)
 		return -EBUSY;
 	roe_mr_unpublish(mr);
 	/*
-	 * Of a fast MR no access is left, it owns no pages, and its users give back
-	 * hundreds at a time. Whoever has just found it looks at its state and goes.
+	 * Do not wait for a grace period with a fast MR: no access to it is left, it owns no
+	 * pages, and users deregister hundreds at a time. Whoever has just found it in the
+	 * table only reads its state.
 	 */
 	if (mr->type == ROE_MR_FAST) {
 		call_rcu(&mr->rcu, mr_free_rcu);

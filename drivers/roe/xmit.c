@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Bursts to IP: which packets share an skb, which way they take, what IP says.
+ * From bursts to IP: which packets share an skb, their route, what IP refuses.
  */
 #include <linux/module.h>
 #include <net/dst.h>
@@ -15,7 +15,7 @@ static bool gso = true;
 module_param(gso, bool, 0644);
 MODULE_PARM_DESC(gso, "send consecutive packets as one skb (default Y); N: one skb per packet, for readable captures");
 
-/* UDP GRO puts no more together, and devices of hosts take no more (datapath.md 2.7). */
+/* UDP GRO merges no more, and the devices of a VM's host may take no more (datapath.md 2.7). */
 #define TRAIN_SEGS	64
 /* Link layer and tunnel headers count into gso_max_size. */
 #define TRAIN_MARGIN	256
@@ -26,7 +26,7 @@ static struct roe_frame_limits read_limits(const struct dst_entry *dst, bool v6)
 	u32 l4 = sizeof(struct udphdr) + (v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
 	u32 max = roe_compat_gso_max_size(dev, v6);
 
-	/* each packet is encrypted by itself */
+	/* xfrm encrypts each packet by itself */
 	if (!READ_ONCE(gso) || dst_xfrm(dst) || max <= TRAIN_MARGIN)
 		return (struct roe_frame_limits){ .segs = 1 };
 	return (struct roe_frame_limits){
@@ -36,10 +36,10 @@ static struct roe_frame_limits read_limits(const struct dst_entry *dst, bool v6)
 }
 
 /*
- * A netdev without scatter-gather has none of the other offloads: what cuts up a train for it
- * copies each packet into an skb and sums it up, a third of what a packet costs. So they are
- * written apart, and their train is a list (datapath.md 2.5). With xfrm they are encrypted where
- * they are, and with a tunnel of the route's own get more headers, which needs other room.
+ * A netdev without scatter-gather has no other offload, either: segmenting a train for it copies
+ * each packet into an skb and computes its checksum, a third of what a packet costs. So packets
+ * are written apart, and a train is a list (datapath.md 2.5). Not with xfrm, which encrypts them
+ * in place, nor with a tunnel of the route's own, which adds headers: both need other room.
  */
 static bool wants_apart(const struct dst_entry *dst, u32 headroom)
 {
@@ -48,7 +48,7 @@ static bool wants_apart(const struct dst_entry *dst, u32 headroom)
 	       headroom + sizeof(struct ipv6hdr) + sizeof(struct udphdr) <= ROE_TXB_FRONT;
 }
 
-/* What is in an skb, until it is handed to IP, which has other uses for this memory. */
+/* The packets of an skb, kept in skb->cb until it is handed to IP, which uses cb itself. */
 static struct roe_refused *contents(struct sk_buff *skb)
 {
 	BUILD_BUG_ON(sizeof(struct roe_refused) > sizeof(skb->cb));
@@ -66,14 +66,14 @@ static void left_out(u64 __percpu *stats, struct roe_refused *refused,
  * roe_xmit_build() - turn a burst into skbs
  * @dev: device
  * @stats: of the QP
- * @path: where to
- * @unsent: of the QP; counts them
+ * @path: address vector and route
+ * @unsent: of the QP; counts the skbs
  * @txb: burst; empty afterwards
  * @skbs: skbs are appended
  * @refused: packets left out are added
  *
- * QP lock held, softirqs disabled. Packets without a route or memory are left out, of RC
- * also those behind them: for the protocol that is loss.
+ * QP lock held, softirqs disabled. Packets for which there is no route or memory are left out,
+ * of RC also those after them: to the protocol they are lost.
  */
 void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *path,
 		    struct roe_unsent *unsent, struct roe_txb *txb, struct sk_buff_head *skbs,
@@ -97,14 +97,14 @@ void roe_xmit_build(struct roe_dev *dev, u64 __percpu *stats, struct roe_path *p
 	}
 	headroom = LL_RESERVED_SPACE(dst_dev(dst)) + dst->header_len;
 	apart = wants_apart(dst, headroom);
-	/* from the next burst on; a list of this one has no room for the headers of another way */
+	/* from the next burst on; this one, if apart, may lack room for this route's headers */
 	WRITE_ONCE(path->apart, apart);
 	if (txb->apart && !apart)
 		limits.segs = 1;
 	for (i = 0; i < txb->n; i += n) {
 		n = roe_frame_fit(&txb->pkt[i], txb->n - i, &limits);
 		skb = roe_frame_build(path, &txb->pkt[i], n, headroom, txb->home);
-		/* of RC what would come behind it is of no use to the peer */
+		/* of RC the peer has no use for the packets after it */
 		if (!skb) {
 			if ((txb->pkt[i].p.opcode & ROE_XPORT_MASK) == ROE_XPORT_RC)
 				n = txb->n - i;
@@ -121,7 +121,7 @@ out:
 	roe_txb_reset(txb);
 }
 
-/* @part comes behind @sum in the burst. */
+/* Add @part to @sum; its packets come after those of @sum in the burst. */
 static void add(struct roe_refused *sum, const struct roe_refused *part)
 {
 	if (!sum->requests)
@@ -138,7 +138,7 @@ static int hand_to_ip(struct sk_buff *skb)
 {
 	struct net_device *dev = dst_dev(skb_dst(skb));
 
-	/* its own has gone, and this one is in the host's namespace, with the host's rules */
+	/* the route's own netdev has gone; this one is in the host's namespace, with its rules */
 	if (unlikely(dev == blackhole_netdev)) {
 		kfree_skb(skb);
 		return -ENETDOWN;
@@ -152,8 +152,8 @@ static int hand_to_ip(struct sk_buff *skb)
  * roe_xmit_send() - hand skbs to IP
  * @stats: of the QP
  * @skbs: from roe_xmit_build(); empty afterwards
- * @refused: packets that IP or a qdisc refused, which never left, are added. Of others
- *	nothing is proven (datapath.md 4.3)
+ * @refused: packets that IP or a qdisc refused, which never left, are added. Whether the
+ *	others have left is not known (datapath.md 4.3)
  *
  * No lock held, RCU read-side section, softirqs disabled: qdisc locks, netfilter and
  * BPF run below (datapath.md 5.3).
@@ -170,14 +170,14 @@ void roe_xmit_send(u64 __percpu *stats, struct sk_buff_head *skbs, struct roe_re
 		u32 len = skb->len - skb_transport_offset(skb) - sizeof(struct udphdr);
 		int err;
 
-		/* behind one that was refused the peer would only throw it away */
+		/* the peer would only drop a response that comes after a refused one */
 		if (here.responses && (pkts.responses || pkts.acks) && !pkts.requests) {
 			kfree_skb(skb);
 			add(&here, &pkts);
 			roe_stat_count(stats, ROE_STAT_TX_DROP, n);
 			continue;
 		}
-		/* or IP would take it for options */
+		/* IP would take what is in cb for IP options */
 		memset(contents(skb), 0, sizeof(pkts));
 		err = hand_to_ip(skb);
 		if (net_xmit_eval(err)) {
@@ -189,7 +189,7 @@ void roe_xmit_send(u64 __percpu *stats, struct sk_buff_head *skbs, struct roe_re
 			roe_stat_count(stats, ROE_STAT_TX_BYTES, len);
 		}
 	}
-	/* what was left out by roe_xmit_build() came behind all of these */
+	/* the packets that roe_xmit_build() has left out come after all of these */
 	add(&here, refused);
 	*refused = here;
 }
