@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Address handles. The library names one by number in a send WQE (abi.md
- * section 9), so those of user space are found through a table.
+ * Address handles. The library names an AH by number in a send WQE (abi.md
+ * section 9), so the AHs of processes are in a table.
  */
 #include <linux/hash.h>
 #include <linux/jhash.h>
@@ -17,12 +17,13 @@
 
 /**
  * roe_ah_source_port() - the UDP source port of an address handle
- * @av: has its addresses
+ * @av: has the addresses of the handle
  * @pd: of the handle
  * @flow_label: of the handle, 0: none
  *
- * By it switches and receivers tell flows apart: from the flow label, or else one for
- * each peer of a PD, so that all handles to the same peer keep the order of their packets.
+ * Switches and receivers tell flows apart by this port. It is made of the flow label or, without
+ * one, of the PD and the addresses: then all handles of a PD to the same peer have the same port,
+ * so the order of their packets is kept.
  *
  * Return: the port, host byte order.
  */
@@ -41,7 +42,7 @@ u16 roe_ah_source_port(const struct roe_av *av, const struct ib_pd *pd, u32 flow
 
 ROE_EXPORT_FOR_TEST(roe_ah_source_port);
 
-/* Kernel users create handles in any context, hence irqsave. */
+/* Kernel users destroy handles in any context, and unpublish() takes this lock: hence irqsave. */
 static int publish(struct roe_dev *dev, struct roe_ah_entry *entry, gfp_t gfp)
 {
 	unsigned long flags;
@@ -72,7 +73,7 @@ static void unpublish(struct roe_dev *dev, struct roe_ah_entry *entry)
  * roe_ah_put() - done with an address handle
  * @entry: of roe_ah_get() or roe_ah_hold()
  *
- * Any context. A lookup that found it in the table may still look at it.
+ * Any context. Freed by RCU, since a lookup in the table may still look at @entry.
  */
 void roe_ah_put(struct roe_ah_entry *entry)
 {
@@ -104,11 +105,11 @@ static struct roe_ah_entry *alloc_entry(const struct ib_pd *pd, const struct rdm
 }
 
 /**
- * roe_ah_usable() - can packets be made of these attributes?
+ * roe_ah_usable() - can packets be sent with these attributes?
  * @dev: device
  * @attr: of an AH or a QP
  *
- * Return: whether it is RoCEv2 on our port, with one IP version at both ends, and a
+ * Return: whether they are for RoCEv2 on our port, with the same IP version at both ends and a
  * service level of 4 bits.
  */
 bool roe_ah_usable(const struct roe_dev *dev, const struct rdma_ah_attr *attr)
@@ -173,7 +174,7 @@ int roe_ah_create(struct ib_ah *ibah, struct rdma_ah_init_attr *init, struct ib_
 /**
  * roe_ah_query() - verb
  * @ibah: AH
- * @attr: written completely but for @attr->type
+ * @attr: written completely
  *
  * Return: 0.
  */
@@ -196,7 +197,7 @@ ROE_EXPORT_FOR_TEST(roe_ah_query);
 /**
  * roe_ah_destroy() - verb
  * @ibah: AH
- * @flags: enum rdma_destroy_ah_flags; a process' is destroyed where one may sleep
+ * @flags: enum rdma_destroy_ah_flags; an AH of a process is destroyed in sleepable context
  *
  * Return: 0.
  */
@@ -219,7 +220,7 @@ int roe_ah_destroy(struct ib_ah *ibah, u32 flags)
  * RCU read-side section.
  *
  * Return: a reference, which outlives the AH; NULL for an unknown number or an
- * AH of another PD (IBTA o10-2.2.1: both must be of the QP's).
+ * AH of another PD (IBTA o10-2.2.1: it must be that of the QP).
  */
 struct roe_ah_entry *roe_ah_get(struct roe_dev *dev, const struct ib_pd *pd, u32 num)
 {

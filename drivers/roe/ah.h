@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Address handles. Send WQEs refer to the entry behind an AH, with a reference:
- * what was posted is sent although the AH may be destroyed meanwhile.
+ * Address handles. A send WQE holds a reference to the entry behind its AH, so a
+ * posted WQE is sent even if the AH is destroyed meanwhile.
  */
 #ifndef ROE_AH_H
 #define ROE_AH_H

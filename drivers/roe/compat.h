@@ -10,15 +10,15 @@
  *  - A verb whose prototype changed has an adapter for each prototype it had. The ops
  *    table names roe_compat_<op>, the one that fits; the verb itself has one prototype
  *    for all kernels.
- *  - Nothing asks for the version: distributions take changes back, some a whole RDMA
- *    core. A macro is asked for by the preprocessor, a type by the compiler, a name in a
- *    header by Kbuild, which defines ROE_HAS_name. The versions in comments say since
- *    when Linus' kernel has it.
+ *  - Nothing tests the kernel version: distributions backport changes, some a whole
+ *    RDMA core. A macro is detected by the preprocessor, a type by the compiler, a name in a
+ *    header by Kbuild, which defines ROE_HAS_name. The version in a comment is that of
+ *    Linus' kernel which first had the change.
  */
 #ifndef ROE_COMPAT_H
 #define ROE_COMPAT_H
 
-/* Ahead of the includes: printk.h would supply an empty one. */
+/* Before the includes: printk.h would define an empty prefix. */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/build_bug.h>
@@ -27,7 +27,7 @@
 #if KERNEL_VERSION(6, 1, 0) > LINUX_VERSION_CODE
 #error "roe needs Linux 6.1 or newer: older RDMA cores lack what it builds on."
 #endif
-/* There is no upper limit: a kernel newer than those tested builds or does not. */
+/* There is no upper limit: for a kernel newer than those tested roe either builds or does not. */
 
 #include <linux/export.h>
 #include <linux/hrtimer.h>
@@ -42,8 +42,8 @@
 #include <rdma/uverbs_ioctl.h>
 
 /*
- * For large automatic variables of which all that is read has been written:
- * CONFIG_INIT_STACK_ALL_ZERO clears each of the others with every call.
+ * For large automatic variables of which nothing is read before it is written. Without this
+ * attribute CONFIG_INIT_STACK_ALL_ZERO clears them in every call.
  */
 #if __has_attribute(__uninitialized__)
 #define roe_uninitialized	__attribute__((__uninitialized__))
@@ -51,12 +51,12 @@
 #define roe_uninitialized
 #endif
 
-/* It writes words of 64 bits whole, and reaches all memory through the direct map. */
+/* roe writes 64-bit words in one piece, and reaches all memory through the direct map. */
 #ifndef CONFIG_64BIT
 #error "roe needs a 64-bit kernel."
 #endif
 
-/* What a module cannot select. */
+/* Options that an out-of-tree module cannot select. */
 #if !IS_ENABLED(CONFIG_INFINIBAND) || !IS_ENABLED(CONFIG_INFINIBAND_USER_MEM)
 #error "The kernel needs CONFIG_INFINIBAND and CONFIG_INFINIBAND_USER_MEM."
 #endif
@@ -74,7 +74,7 @@
 #include <asm/unaligned.h>
 #endif
 
-/* What only the KUnit module needs is visible only where that is built, too. */
+/* Symbols that only the KUnit module needs are exported only if that is built, too. */
 #ifdef ROE_KUNIT
 #define ROE_EXPORT_FOR_TEST(sym)	EXPORT_SYMBOL_GPL(sym)
 #else
@@ -96,21 +96,21 @@ roe_compat_hrtimer_setup(struct hrtimer *timer,
 #define hrtimer_setup	roe_compat_hrtimer_setup
 #endif
 
-/* 6.17: the default got a name, later it has to be said. */
+/* 6.17 gave the default of alloc_workqueue() a name, which later kernels require. */
 #ifndef ROE_HAS_WQ_PERCPU
 #define WQ_PERCPU	0
 #endif
 
 /*
- * Of PREEMPT_RT: what one CPU has is not its own while softirqs are disabled from 6.18 on,
- * and the lock for it came with 6.11.
+ * PREEMPT_RT: from 6.18 on disabled softirqs do not protect per-CPU data any more. The lock that
+ * does came with 6.11.
  */
 #ifndef local_lock_nested_bh
 #define local_lock_nested_bh(lock)	((void)(lock))
 #define local_unlock_nested_bh(lock)	((void)(lock))
 #endif
 
-/* 6.5 took away an argument, the VMAs, that was always NULL. */
+/* 6.5 removed an argument of get_user_pages_remote(), the VMAs, which was always NULL. */
 typedef long roe_compat_gup(struct mm_struct *mm, unsigned long start, unsigned long nr,
 			    unsigned int flags, struct page **pages, int *locked);
 typedef long roe_compat_gup_vmas(struct mm_struct *mm, unsigned long start, unsigned long nr,
@@ -139,8 +139,8 @@ roe_compat_call_gup_vmas(roe_compat_gup_vmas *gup, struct mm_struct *mm, unsigne
 /* --- network ------------------------------------------------------------- */
 
 /*
- * 7.1.5 and, one by one, distributions: tunnel functions take a struct sock, no longer
- * a struct socket. To be expanded after <net/udp_tunnel.h>.
+ * From 7.1.5 on, and in more and more kernels of distributions, tunnel functions take a struct
+ * sock instead of a struct socket. To be expanded after <net/udp_tunnel.h>.
  */
 #define roe_compat_tunnel_sock(fn, socket_, ...)				\
 	__builtin_choose_expr(__builtin_types_compatible_p(typeof(fn), void (__VA_ARGS__)), \
@@ -154,7 +154,7 @@ roe_compat_call_gup_vmas(roe_compat_gup_vmas *gup, struct mm_struct *mm, unsigne
 	udp_tunnel_sock_release(roe_compat_tunnel_sock(udp_tunnel_sock_release, socket_, \
 						       struct sock *))
 
-/* IPv4 got a limit of its own in 6.3. */
+/* 6.3 gave IPv4 a limit of its own. */
 #ifndef ROE_HAS_gso_ipv4_max_size
 #define roe_compat_gso_max_size(dev, v6)	((void)(v6), READ_ONCE((dev)->gso_max_size))
 #else
@@ -163,8 +163,8 @@ roe_compat_call_gup_vmas(roe_compat_gup_vmas *gup, struct mm_struct *mm, unsigne
 #endif
 
 /*
- * 6.8, and back in 6.1.81, 6.6.21 and 6.7.9. Without it there is no other way than the function
- * itself. To be expanded after <net/netfilter/nf_conntrack_core.h>.
+ * 6.8, backported to 6.1.81, 6.6.21 and 6.7.9. Without this hook the function itself must be
+ * called. To be expanded after <net/netfilter/nf_conntrack_core.h>.
  */
 #ifdef ROE_HAS_confirm
 #define roe_compat_ct_confirm(hook, skb)	((hook)->confirm(skb))
@@ -172,7 +172,7 @@ roe_compat_call_gup_vmas(roe_compat_gup_vmas *gup, struct mm_struct *mm, unsigne
 #define roe_compat_ct_confirm(hook, skb)	((void)(hook), __nf_conntrack_confirm(skb))
 #endif
 
-/* 6.17, and back in stable series. */
+/* 6.17, backported to stable series. */
 #ifndef ROE_HAS_dst_dev
 static inline struct net_device *roe_compat_dst_dev(const struct dst_entry *dst)
 {
@@ -182,12 +182,12 @@ static inline struct net_device *roe_compat_dst_dev(const struct dst_entry *dst)
 #define dst_dev		roe_compat_dst_dev
 #endif
 
-/* Fragments in the memory of a device came with 6.12. */
+/* 6.12 brought skb fragments in device memory, which the CPU cannot read. */
 #ifndef ROE_HAS_skb_frags_readable
 #define skb_frags_readable(skb)	((void)(skb), true)
 #endif
 
-/* A kernel without IPv6 has no routes of it to remember. */
+/* A kernel without IPv6 has no IPv6 routes to cache. */
 #if !IS_ENABLED(CONFIG_IPV6)
 #define dst_cache_set_ip6(cache, dst, saddr)	((void)(cache), (void)(dst), (void)(saddr))
 #endif
@@ -228,7 +228,7 @@ static inline void *roe_compat_virt_dma_to_ptr(u64 dma_addr)
 #endif
 
 #ifndef ROE_HAS_ib_mark_name_assigned_by_user
-/* Before this call existed udev did not tell the names apart. */
+/* Before this call existed udev did not know which names a user had assigned. */
 static inline void roe_compat_mark_name_assigned(struct ib_device *ibdev)
 {
 }
@@ -273,7 +273,7 @@ struct ib_mr *roe_mr_reg_user(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 struct ib_mr *roe_mr_reg_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 				int access);
 
-/* 6.11: all attributes of the call */
+/* 6.11: the verb gets all attributes of the call instead of udata. */
 static inline int roe_compat_create_cq_attrs(struct ib_cq *ibcq,
 					     const struct ib_cq_init_attr *attr,
 					     struct uverbs_attr_bundle *attrs)
@@ -289,7 +289,7 @@ static inline int roe_compat_create_cq_attrs(struct ib_cq *ibcq,
 #define resize_user_cq	resize_cq
 #endif
 
-/* Before resize_user_cq: a signed number */
+/* resize_cq, before resize_user_cq: the number of entries is signed. */
 static inline int roe_compat_resize_cq_int(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 {
 	return cqe < 0 ? -EINVAL : roe_cq_resize(ibcq, cqe, udata);
@@ -298,7 +298,7 @@ static inline int roe_compat_resize_cq_int(struct ib_cq *ibcq, int cqe, struct i
 #define roe_compat_resize_user_cq						\
 	roe_compat_op(resize_user_cq, roe_compat_resize_cq_int, roe_cq_resize)
 
-/* 6.17: DMA handles. They steer a device's own bus traffic: there is none here. */
+/* 6.17: DMA handles. They steer the bus traffic of a device: roe has none. */
 static inline struct ib_mr *
 roe_compat_reg_user_mr_dmah(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 			    int access, struct ib_dmah *dmah, struct ib_udata *udata)
@@ -311,7 +311,7 @@ roe_compat_reg_user_mr_dmah(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 #define roe_compat_reg_user_mr							\
 	roe_compat_op(reg_user_mr, roe_mr_reg_user, roe_compat_reg_user_mr_dmah)
 
-/* Both changes: udata, then attributes (6.12), then those and a handle (6.17) */
+/* Three prototypes: with udata, with attributes (6.12), with a DMA handle and attributes (6.17) */
 static inline struct ib_mr *
 roe_compat_reg_dmabuf_udata(struct ib_pd *pd, u64 offset, u64 length, u64 iova, int fd,
 			    int access, struct ib_udata *udata)
@@ -340,7 +340,7 @@ roe_compat_reg_dmabuf_dmah(struct ib_pd *pd, u64 offset, u64 length, u64 iova, i
 		      roe_compat_op(reg_user_mr_dmabuf, roe_compat_reg_dmabuf_attrs, \
 				    roe_compat_reg_dmabuf_dmah))
 
-/* 6.15: the port as well. There is one. */
+/* 6.15: the verb gets the port as well. There is only one. */
 int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp);
 int roe_stat_unbind(struct ib_qp *ibqp);
 
@@ -360,7 +360,7 @@ static inline int roe_compat_counter_unbind_port(struct ib_qp *ibqp, u32 port)
 #define roe_compat_counter_unbind_qp						\
 	roe_compat_op(counter_unbind_qp, roe_stat_unbind, roe_compat_counter_unbind_port)
 
-/* 6.15: a counter may be larger than the core's, so it must be said how large it is. */
+/* 6.15: the driver's counter may be larger than the core's, so the core must be told its size. */
 #ifdef ROE_HAS_counter_init
 struct roe_compat_counter {
 	struct rdma_counter	ib;

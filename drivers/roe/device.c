@@ -49,12 +49,12 @@ u32 roe_device_mtu(const struct roe_dev *dev)
 }
 
 /**
- * roe_device_gid_mtu() - the same for packets with a source GID
+ * roe_device_gid_mtu() - path MTU for packets with a source GID
  * @dev: device
  * @gid: attributes, to which the caller has a reference
  *
- * They leave by the netdev of the GID, which may allow less: a VLAN, a macvlan in a
- * container. None of them is cut into fragments.
+ * Packets leave by the netdev of their source GID, which may allow less than the device's own
+ * netdev: a VLAN, a macvlan in a container. Packets are never fragmented.
  *
  * Return: as roe_device_mtu().
  */
@@ -89,7 +89,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->sys_image_guid = ibdev->node_guid;
 	attr->vendor_id = ROE_VENDOR_ID;
 	attr->hw_ver = ROE_HW_VERSION;
-	/* as librxe and mlx5 read it: 16 bits each of major, minor, and what is below */
+	/* as librxe and mlx5 decode it: major, minor and subminor, 16 bits each */
 	attr->fw_ver = (u64)ROE_VERSION_MAJOR << 32 | ROE_VERSION_MINOR << 16;
 	attr->max_mr_size = ~0ull;
 	attr->page_size_cap = ~(u64)(PAGE_SIZE - 1);
@@ -98,7 +98,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 				 IB_DEVICE_SRQ_RESIZE | IB_DEVICE_MEM_MGT_EXTENSIONS |
 				 IB_DEVICE_MEM_WINDOW | IB_DEVICE_MEM_WINDOW_TYPE_2B |
 				 IB_DEVICE_BAD_QKEY_CNTR | IB_DEVICE_ATOMIC_WRITE;
-	/* useless where the core lets no MR have the right */
+	/* useless where the core does not let an MR have the access right */
 	if (IB_ACCESS_SUPPORTED & IB_ACCESS_FLUSH_GLOBAL)
 		attr->device_cap_flags |= IB_DEVICE_FLUSH_GLOBAL;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_SG_GAPS_REG;
@@ -132,7 +132,7 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	return 0;
 }
 
-/* The name that its users give it: rdma-ndd writes that of the host, for ibstat and others. */
+/* Only the node description: rdma-ndd writes the host name there, for ibstat and others. */
 static int modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *modify)
 {
 	if (mask & ~IB_DEVICE_MODIFY_NODE_DESC)
@@ -148,9 +148,10 @@ static void get_dev_fw_str(struct ib_device *ibdev, char *str)
 }
 
 /*
- * The core knows how to ask; but it warns at each call where nobody answers (lo, or a macvlan
- * over a netdev that does not), and any process may ask all the time. Not of a netdev that has
- * gone, though it is kept: an ipvlan asks the netdev below it, which is not.
+ * ib_get_eth_speed() warns at each call if the netdev reports no speed (lo, or a macvlan over
+ * such a netdev), and any process may query the port all the time: so ask the netdev first. Not
+ * one that was unregistered, although the device holds a reference to it: an ipvlan asks the
+ * netdev below it, to which nobody holds a reference any more.
  */
 static void query_speed(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
@@ -216,7 +217,7 @@ static struct net_device *get_netdev(struct ib_device *ibdev, u32 port)
 {
 	struct net_device *ndev = roe_dev(ibdev)->ndev;
 
-	/* No READ_ONCE(): a bit-field in 6.1 until 6.1.176 at least. */
+	/* No READ_ONCE(): reg_state is a bit-field in 6.1, until 6.1.176 at least. */
 	if (port != 1 || ndev->reg_state != NETREG_REGISTERED)
 		return NULL;
 	dev_hold(ndev);
@@ -237,7 +238,7 @@ static void dealloc_ucontext(struct ib_ucontext *ibuc)
 {
 }
 
-/* Mapped rings are plain memory that stays until it is unmapped. */
+/* Nothing to do: mapped rings are plain memory, which stays until it is unmapped. */
 static void disassociate_ucontext(struct ib_ucontext *ibuc)
 {
 }
@@ -259,8 +260,8 @@ static int dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 
 /*
  * The last call for a device, whoever ended it: rdma link del, link.c, or
- * rdma_rxe's module exit (abi.md 22.4). Also the error path before registration:
- * every step is undone only if it was done.
+ * rdma_rxe's module exit (abi.md 22.4). Also called on the error path before
+ * registration: every step is undone only if it was done.
  */
 static void dealloc_driver(struct ib_device *ibdev)
 {
@@ -368,9 +369,10 @@ static void describe(struct ib_device *ibdev)
 }
 
 /*
- * The namespace of a netdev, with a reference: it must not begin to die before the device
- * is registered, since its end (link.c) cannot unregister what is not. The netdev may
- * move; roe_link_add() looks whether it has. NULL: it has gone, or the namespace is dying.
+ * Returns the namespace of a netdev, with a reference: the namespace must not begin to die before
+ * the device is registered, since link_exit_net() (link.c) could not unregister the device yet.
+ * The netdev may move to another namespace; roe_link_add() checks whether it has. NULL: the
+ * netdev has gone, or the namespace is dying.
  */
 static struct net *hold_net(const struct net_device *ndev)
 {
@@ -405,7 +407,7 @@ static struct roe_dev *alloc_device(struct net_device *ndev, struct net *net)
 	return dev;
 }
 
-/* @step: takes which one failed. */
+/* @step: takes the name of the step that failed. */
 static int start(struct roe_dev *dev, const char *name, const char **step)
 {
 	int err;
@@ -448,7 +450,7 @@ static int add_device(const char *name, struct net_device *ndev, struct net *net
 		log_failure(ndev, name, "memory", -ENOMEM);
 		return -ENOMEM;
 	}
-	/* Once registered it may be ended by others at any moment. */
+	/* Once registered, the device may be ended by others at any moment. */
 	err = start(dev, name, &step);
 	if (err) {
 		log_failure(ndev, name, step, err);

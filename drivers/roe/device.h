@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * A roe device: one netdev of one network namespace, for life. Its GIDs may be of
- * other namespaces, into which a VLAN or macvlan over that netdev was moved.
+ * A roe device belongs to one netdev in one network namespace for its whole life. Its GIDs may
+ * be in other namespaces: those into which a VLAN or macvlan over that netdev was moved.
  *
- * Owner of a device is the RDMA core from ib_register_device() on; link.c
- * keeps a list of its own with a get_device() reference for each entry and is
- * the only file that ends a device. rdma_rxe shares our driver_id and may
- * unregister roe devices when it is unloaded (abi.md 22.4): dealloc_driver is
- * therefore the one place where what a device owns is given back.
+ * From ib_register_device() on the RDMA core owns the device. link.c keeps a list of its own,
+ * with a get_device() reference for each entry, and is the only file that ends a device. But
+ * rdma_rxe has the same driver_id and may unregister roe devices when it is unloaded (abi.md
+ * 22.4). Therefore dealloc_driver is the only place that releases what a device owns.
  */
 #ifndef ROE_DEVICE_H
 #define ROE_DEVICE_H
@@ -20,20 +19,20 @@
 #include "mcast.h"
 #include "mr.h"
 
-/* Of no vendor: "roe", locally administered. By 0xffffff SPDK knows rdma_rxe and its bugs. */
+/* "roe", a locally administered OUI. Not 0xffffff: SPDK takes that for rdma_rxe and its bugs. */
 #define ROE_VENDOR_ID		0x726f65
 #define ROE_HW_VERSION		1
 #define ROE_VERSION_MAJOR	0
 #define ROE_VERSION_MINOR	1
 #define ROE_MAX_SGE		32
 #define ROE_MAX_INLINE		512
-#define ROE_MAX_QP_WR		0x1ffff	/* what a ring holds, so what create_qp answers */
+#define ROE_MAX_QP_WR		0x1ffff	/* what the largest ring holds; create_qp returns it */
 #define ROE_MAX_RD_ATOMIC	128
 #define ROE_MAX_PKEYS		1
-#define ROE_MAX_OBJECTS		0x100000	/* PDs, CQs, SRQs, AHs: of each */
+#define ROE_MAX_OBJECTS		0x100000	/* of each kind: PDs, CQs, SRQs, AHs */
 #define ROE_MAX_QP		(0xffffff - 16)	/* QPNs without 0 to 15 and multicast */
 #define ROE_MAX_MR		((1 << 24) - 1)	/* 24-bit index of a key */
-#define ROE_GID_TABLE_LEN	256	/* each is three files in sysfs, made with the link */
+#define ROE_GID_TABLE_LEN	256	/* each entry is three sysfs files, made at link add */
 #define ROE_GID_HASH_BITS	6
 #define ROE_PMA_COUNTERS	7	/* rows of mad.c */
 #define ROE_DEFAULT_PKEY	0xffff
@@ -47,24 +46,24 @@ struct roe_dev {
 	struct net_device	*ndev;	/* reference held until dealloc_driver */
 	netdevice_tracker	ndev_tracker;
 	struct net		*net;	/* namespace of ndev, for life */
-	struct list_head	link;	/* link.c, its lock */
-	bool			gone;	/* netdev left; link.c, its lock */
-	bool			dead;	/* past dealloc_driver; the same */
-	bool			up;	/* last port event; the same */
-	bool			missed;	/* events when nobody could have a reference; the same */
-	bool			scan;	/* addresses are looked for; link.c, one work writes it */
+	struct list_head	link;	/* in the list of devices; link_lock of link.c */
+	bool			gone;	/* the netdev was unregistered; link_lock */
+	bool			dead;	/* dealloc_driver was called; link_lock */
+	bool			up;	/* port state in the last event; link_lock */
+	bool			missed;	/* events came while no reference could be had; link_lock */
+	bool			scan;	/* the core is to look for addresses; written by scan() */
 	u64			seq;	/* order in which clients of the core got it; link.c */
-	struct list_head	presences;	/* net.c, RCU: its namespaces */
-	struct roe_presence	*home;		/* the one in @net, for life */
+	struct list_head	presences;	/* its namespaces; net.c, RCU */
+	struct roe_presence	*home;		/* the presence in @net, for life */
 	struct hlist_head	gids[1 << ROE_GID_HASH_BITS];	/* gid.c, RCU */
-	u32			gid_gen;	/* counts those that have gone; by release */
+	u32			gid_gen;	/* counts removed GIDs; stored with release */
 	struct roe_qp		*gsi;	/* QP1, RCU */
 	struct xarray		ahs;	/* ah_num -> struct roe_ah_entry, RCU */
 	u32			next_ah;
 	struct roe_keys		keys;
 	struct roe_mcast	mcast;
 	u64 __percpu		*stats;	/* enum roe_stat, see stats.h */
-	struct roe_counters	*counters;	/* of some QPs; stats.c */
+	struct roe_counters	*counters;	/* counters that QPs are bound to; stats.c */
 	u64			pma_base[ROE_PMA_COUNTERS];	/* mad.c */
 	atomic_t		pds, cqs, srqs;	/* how many there are */
 	bool			direct;		/* knob.c; READ_ONCE */
@@ -75,20 +74,21 @@ struct roe_dev {
 
 struct roe_pd {
 	struct ib_pd		ib;
-	struct mutex		lock;	/* of the list; qp->lock is inside */
+	struct mutex		lock;	/* guards @uds; qp->lock is taken inside */
 	struct list_head	uds;	/* UD QPs of a process; qp.c */
 };
 
 /*
- * One more of what there may be ROE_MAX_OBJECTS of, as query_device says: the core
- * allocates most of it, and charges nobody. 0 or -ENOMEM.
+ * Count one more object of a kind of which ROE_MAX_OBJECTS may exist, as query_device says. The
+ * limit is needed because the core allocates most of these objects and charges nobody for them.
+ * Returns 0 or -ENOMEM.
  */
 static inline int roe_object_add(atomic_t *nr)
 {
 	return atomic_add_unless(nr, 1, ROE_MAX_OBJECTS) ? 0 : -ENOMEM;
 }
 
-/* A full xarray says -EBUSY; to whoever asks for one more it is as above. */
+/* A full xarray returns -EBUSY; a verb that wants one more entry returns -ENOMEM, as above. */
 static inline int roe_table_error(int err)
 {
 	return err == -EBUSY ? -ENOMEM : err;
@@ -101,17 +101,17 @@ static inline struct roe_dev *roe_dev(struct ib_device *ibdev)
 
 /* Path MTU in bytes that the netdev allows now: 256 .. 4096, 0 if too small. */
 u32 roe_device_mtu(const struct roe_dev *dev);
-/* ... and that of @gid, by which packets with this source leave. */
+/* ... and that the netdev of @gid allows, by which packets with this source GID leave. */
 u32 roe_device_gid_mtu(const struct roe_dev *dev, const struct ib_gid_attr *gid);
 
-/* gid.c: the addresses of a device, for those who must know whether one is ours. */
+/* gid.c: a GID of a device, to find out whether an address belongs to the device. */
 struct roe_gid {
 	struct hlist_node	node;	/* RCU */
 	struct in6_addr		addr;	/* IPv4: mapped */
-	struct roe_presence	*presence;	/* where its netdev is; NULL: that ends */
+	struct roe_presence	*presence;	/* in the netdev's namespace; NULL: that ends */
 	u64			net_cookie;	/* of that namespace; 0: none */
 	int			ifindex;	/* of the GID's netdev */
-	u16			vlan_id;	/* 0xffff: none; follows its netdev, READ_ONCE */
+	u16			vlan_id;	/* 0xffff: none; may change: READ_ONCE */
 	struct rcu_head		rcu;
 };
 
@@ -130,8 +130,9 @@ int roe_mad_process(struct ib_device *ibdev, int flags, u32 port, const struct i
 
 /*
  * link.c: list of all devices, link type, netdev events, end of namespaces.
- * A device is added before its registration, live in it and after each move to another
- * RDMA namespace, dead from dealloc_driver on; deleted if it never came to registration.
+ * For a device: roe_link_add() before its registration; roe_link_live() during registration and
+ * after each move to another RDMA namespace; roe_link_dead() in dealloc_driver; roe_link_del()
+ * if registration failed, or after unregistration.
  */
 int roe_link_init(void);
 void roe_link_exit(void);
@@ -144,7 +145,7 @@ void roe_link_del(struct roe_dev *dev);
 extern const struct attribute_group roe_knob_group;
 void roe_knob_init(struct roe_dev *dev);
 
-/* Of whom a verb is; NULL: of the kernel. */
+/* User context of the process that called a verb; NULL: a kernel user. */
 static inline struct ib_ucontext *roe_udata_context(struct ib_udata *udata)
 {
 	return udata ? rdma_udata_to_uverbs_attr_bundle(udata)->context : NULL;

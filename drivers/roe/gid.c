@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The addresses of a device by value. The core's GID table is searched in
- * index order under a lock; a packet for a UD QP wants its answer at once.
+ * The GIDs of a device, hashed by address. The core's GID table is searched in index
+ * order under a lock, which is too slow for each packet to a UD QP.
  */
 #include <linux/hash.h>
 #include <linux/if_arp.h>
@@ -20,7 +20,7 @@ static unsigned int bucket(const struct in6_addr *addr)
 	return hash_32(ipv6_addr_hash(addr), ROE_GID_HASH_BITS);
 }
 
-/* Returns the namespace of its netdev with a reference, NULL if either is on its way out. */
+/* The namespace of the GID's netdev, with a reference; NULL if one of the two is going away. */
 static struct net *get_netdev(const struct ib_gid_attr *attr, int *ifindex)
 {
 	const struct net_device *ndev;
@@ -36,7 +36,7 @@ static struct net *get_netdev(const struct ib_gid_attr *attr, int *ifindex)
 	return net;
 }
 
-/* Packets for the GID are to reach the device where its netdev is. */
+/* Let packets for the GID reach the device in the namespace of the GID's netdev. */
 static int enter(struct roe_dev *dev, struct roe_gid *gid, const struct ib_gid_attr *attr)
 {
 	struct net *net = get_netdev(attr, &gid->ifindex);
@@ -55,10 +55,10 @@ static int enter(struct roe_dev *dev, struct roe_gid *gid, const struct ib_gid_a
 	return err;
 }
 
-/* Who reads last stores last: roe_gid_add() and roe_gid_refresh() may meet. */
+/* roe_gid_add() and roe_gid_refresh() may run at once: the last read must be the last store. */
 static DEFINE_SPINLOCK(vlan_lock);
 
-/* The VLAN of a netdev, or that of the first netdev below one that is none. */
+/* The VLAN ID of the netdev or, if that is no VLAN, of the first netdev below it. */
 static void read_vlan(struct roe_gid *gid, const struct ib_gid_attr *attr)
 {
 	u16 id;
@@ -70,9 +70,10 @@ static void read_vlan(struct roe_gid *gid, const struct ib_gid_attr *attr)
 }
 
 /*
- * A bond of tuns is no Ethernet, either. The core holds the netdev of a GID, but looks away when
- * one ends that is none (netdevice_event()), so it could never be deleted, nor its namespace. That
- * of the device itself ends with it (link.c).
+ * Is the GID's netdev not Ethernet, such as a bond of tuns? The core holds the netdev of a GID, but
+ * ignores the end of a netdev that is not Ethernet (netdevice_event()): neither that netdev nor
+ * its namespace could ever be deleted. For the device's own netdev this does not matter: the
+ * device ends with it (link.c).
  */
 static bool is_unfollowed(const struct roe_dev *dev, const struct ib_gid_attr *attr)
 {
@@ -89,7 +90,7 @@ static bool is_unfollowed(const struct roe_dev *dev, const struct ib_gid_attr *a
 /**
  * roe_gid_add() - ib_device_ops.add_gid
  * @attr: GID, its netdev and device
- * @context: takes our entry, handed to roe_gid_del() again
+ * @context: takes our entry, which the core hands to roe_gid_del()
  *
  * The core serialises changes of a port's table. May sleep.
  *
@@ -115,7 +116,7 @@ int roe_gid_add(const struct ib_gid_attr *attr, void **context)
 	memcpy(&gid->addr, &attr->gid, sizeof(gid->addr));
 	read_vlan(gid, attr);
 	hlist_add_head_rcu(&gid->node, &dev->gids[bucket(&gid->addr)]);
-	/* its netdev may have changed before roe_gid_refresh() could find it: pairs with that */
+	/* its VLAN may have changed before roe_gid_refresh() could find it: pairs with that */
 	smp_mb();
 	read_vlan(gid, attr);
 	*context = gid;
@@ -135,7 +136,7 @@ int roe_gid_del(const struct ib_gid_attr *attr, void **context)
 	struct roe_gid *gid = *context;
 
 	hlist_del_rcu(&gid->node);
-	/* who sees the new number does not see the GID */
+	/* whoever sees the new number does not find the GID: pairs with forget_old() (route.c) */
 	smp_store_release(&dev->gid_gen, dev->gid_gen + 1);
 	if (gid->presence)
 		roe_net_leave(gid->presence);
@@ -145,12 +146,12 @@ int roe_gid_del(const struct ib_gid_attr *attr, void **context)
 }
 
 /**
- * roe_gid_refresh() - a netdev has got or lost one that is below it
+ * roe_gid_refresh() - a netdev has got or lost a lower netdev
  * @dev: device
- * @ndev: perhaps that of some GIDs
+ * @ndev: that netdev, which may be the one of some GIDs
  *
- * The core asks for the VLAN of a GID's netdev whenever it looks for one by the VLAN of a
- * completion (rdma_find_gid_by_filter()), so ours must be the same. RTNL held.
+ * When the core looks for a GID by the VLAN of a completion (rdma_find_gid_by_filter()), it reads
+ * the current VLAN of each GID's netdev, so the VLAN stored here must be the same. RTNL held.
  */
 void roe_gid_refresh(struct roe_dev *dev, struct net_device *ndev)
 {
@@ -159,7 +160,7 @@ void roe_gid_refresh(struct roe_dev *dev, struct net_device *ndev)
 	unsigned int i;
 
 	RCU_INIT_POINTER(attr.ndev, ndev);
-	/* what is below @ndev before the look at the list: pairs with roe_gid_add() */
+	/* the change below @ndev comes before the look at the list: pairs with roe_gid_add() */
 	smp_mb();
 	rcu_read_lock();
 	for (i = 0; i < ARRAY_SIZE(dev->gids); i++)
@@ -181,8 +182,8 @@ void roe_gid_refresh(struct roe_dev *dev, struct net_device *ndev)
  *
  * RCU read-side section, in which the result is valid.
  *
- * Return: NULL if not, in the namespace of @ndev; of several the one of @ndev, or else one
- * with the same VLAN tag.
+ * Return: a GID with that address in the namespace of @ndev, or NULL. Of several it is the one
+ * on @ndev, otherwise preferably one with the VLAN tag of @ndev.
  */
 const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_addr *addr,
 				   const struct net_device *ndev)
@@ -202,7 +203,7 @@ const struct roe_gid *roe_gid_find(const struct roe_dev *dev, const struct in6_a
 }
 
 /**
- * roe_gid_lives() - has the device this address still, where it was?
+ * roe_gid_lives() - does the device still have this GID, on this netdev?
  * @dev: device
  * @addr: IPv6, or IPv4 mapped
  * @net_cookie: namespace of the GID's netdev

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Switches of a device: a module parameter says how new devices begin, a file
- * in /sys/class/infiniband/NAME changes one at any time, under traffic too. And the
- * files there that libibumad and libibverbs read and that the core does not provide.
+ * Switches of a device: a module parameter says how they are set in new devices; a file
+ * in /sys/class/infiniband/NAME changes one of that device at any time, under traffic, too.
+ * And files there that libibumad and libibverbs read and that the core does not provide.
  */
 #include <linux/kstrtox.h>
 #include <linux/moduleparam.h>
@@ -63,7 +63,7 @@ static ssize_t ecn_show(struct device *device, struct device_attribute *attr, ch
 	return knob_show(READ_ONCE(to_dev(device)->ecn), buf);
 }
 
-/* The ECN bits that packets leave with are those of the time when their QP was connected. */
+/* Packets leave with the ECN bits that were chosen when their QP was connected. */
 static ssize_t ecn_store(struct device *device, struct device_attribute *attr,
 			 const char *buf, size_t len)
 {

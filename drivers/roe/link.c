@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Who brings devices into being and ends them: rdma link add and del, the
- * netdev, the namespace, the module.
+ * How devices are created and end: by rdma link add and del, with the netdev, the
+ * namespace, the module.
  *
- * The list has an entry, with a reference, for each device from before its
- * registration on. Devices may also be unregistered by others (rdma link del,
- * rdma_rxe's exit; abi.md 22.4): those stay in the list, marked dead, until
- * end_devices() has passed through ib_unregister_device(), whose mutex is the
- * only way to know that dealloc_driver, module text of ours, has returned. So do
- * those that end_devices() itself is at work on: several may have to wait for one.
+ * Each device has an entry in the list, with a reference, from before its registration on.
+ * Others may unregister devices, too (rdma link del, rdma_rxe's exit; abi.md 22.4). Such a device
+ * stays in the list, marked dead, until end_devices() has called ib_unregister_device() for it:
+ * the mutex in there is the only way to know that dealloc_driver, which is text of this module,
+ * has returned. A device that end_devices() is unregistering stays in the list, too: several
+ * callers may have to wait for its end.
  *
- * Locks: RTNL, then link_lock; the RDMA core's, then link_lock. Nobody unregisters under
- * link_lock, since dealloc_driver takes it.
+ * Locks: link_lock is taken inside RTNL and inside the RDMA core's locks. Nobody unregisters a
+ * device under link_lock, since dealloc_driver takes it.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
@@ -56,11 +56,12 @@ static bool guid_in_use(__be64 guid)
 }
 
 /*
- * Programs tell devices apart by GUID, a peer's CM hosts as well. It is the EUI-64 of the
- * MAC, but lo and tun have none, and an ipvlan, a macvlan in passthru mode or the port of a bond
- * has that of another netdev: one that comes second gets a number between the halves and
- * the "u" bit of local scope, as netdevs with a dev_id do (addrconf_ifid_eui48()). The
- * interface index alone will not do, since namespaces count for themselves.
+ * Programs tell devices apart by GUID, and the CM of a peer tells hosts apart by it. The GUID is
+ * the EUI-64 of the MAC. But lo and tun have no MAC, so a random one is used; and an ipvlan, a
+ * macvlan in passthru mode or a port of a bond has the MAC of another netdev. So a device whose
+ * GUID is in use already gets a number between the halves of the MAC and the "u" bit of local
+ * scope, as netdevs with a dev_id do (addrconf_ifid_eui48()). The number begins with the interface
+ * index and counts up, since namespaces number their interfaces independently.
  */
 static __be64 choose_guid(const struct net_device *ndev)
 {
@@ -86,11 +87,11 @@ static __be64 choose_guid(const struct net_device *ndev)
  * roe_link_add() - enter a device that is about to be registered
  * @dev: device; the list takes a reference
  *
- * From here on it is told what happens to its netdev, and has a GUID that no other device
- * of this host has. RTNL not held.
+ * From here on the device is told what happens to its netdev, and has a GUID that no other roe
+ * device of this host has. RTNL not held.
  *
- * Return: 0, -EEXIST (logged) if its netdev has a roe device already, -ENODEV if that
- * is going or has moved to another namespace.
+ * Return: 0, -EEXIST (logged) if its netdev has a roe device already, -ENODEV if the netdev
+ * is going away or has moved to another namespace.
  */
 int roe_link_add(struct roe_dev *dev)
 {
@@ -108,7 +109,7 @@ int roe_link_add(struct roe_dev *dev)
 	} else {
 		get_device(&dev->ib.dev);
 		dev->ib.node_guid = choose_guid(dev->ndev);
-		/* what changes from here on it is told */
+		/* the device is told of changes from here on */
 		dev->up = roe_device_up(dev);
 		list_add_tail(&dev->link, &devices);
 	}
@@ -119,7 +120,7 @@ unlock:
 }
 
 /**
- * roe_link_del() - take back roe_link_add()
+ * roe_link_del() - undo roe_link_add()
  * @dev: device, entered or not, that never registered or is unregistered
  */
 void roe_link_del(struct roe_dev *dev)
@@ -134,7 +135,7 @@ void roe_link_del(struct roe_dev *dev)
 		put_device(&dev->ib.dev);
 }
 
-/* What changes the state of the netdev meanwhile, without RTNL, has its event still to come. */
+/* If the netdev changes its state meanwhile, without RTNL, the event for that is yet to come. */
 static void announce_port(struct roe_dev *dev)
 {
 	struct ib_event event = {
@@ -154,7 +155,7 @@ static void update_port(struct roe_dev *dev)
 		announce_port(dev);
 }
 
-/* The RDMA core does not follow the addresses of lo, tun and WireGuard (addr_event()). */
+/* The RDMA core's addr_event() ignores netdevs that are not Ethernet: lo, tun, WireGuard. */
 static bool is_unfollowed(const struct net_device *ndev)
 {
 	return ndev->type != ARPHRD_ETHER;
@@ -164,17 +165,18 @@ static void scan(struct work_struct *work);
 static DECLARE_DELAYED_WORK(scan_work, scan);
 
 /*
- * A look takes RTNL and goes through all netdevs and addresses, so that those of a script that sets
- * many are waited for, and no loop of a process keeps RTNL.
+ * A scan takes RTNL and goes through all netdevs and addresses. With this delay one scan finds all
+ * the addresses that a script sets, and a process that sets addresses in a loop cannot keep RTNL
+ * busy.
  */
 #define SCAN_AFTER	msecs_to_jiffies(50)
 
 /**
- * roe_link_live() - ib_device_ops.enable_driver: from now on there are references to be had
+ * roe_link_live() - ib_device_ops.enable_driver: from now on references can be taken
  * @ibdev: device, just registered or moved to another RDMA namespace
  *
- * Its netdev may have changed, or gone, while there were none and it could not be told. Not
- * under RTNL: the core holds locks inside of which that is not to be taken.
+ * The netdev may have changed, or gone, while no reference could be taken and the device could
+ * not be told. This does not take RTNL: the core holds locks inside which that is not allowed.
  *
  * Return: 0; a device whose netdev has gone is unregistered by a worker.
  */
@@ -188,7 +190,7 @@ int roe_link_live(struct ib_device *ibdev)
 	if (dev->gone) {
 		ib_unregister_device_queued(ibdev);
 	} else if (dev->missed) {
-		/* who asked for the state, as the core's cache did, may have seen an older one */
+		/* whoever asked for the state, as the core's cache did, may know an older one */
 		announce_port(dev);
 	}
 	dev->missed = false;
@@ -200,7 +202,7 @@ int roe_link_live(struct ib_device *ibdev)
 }
 
 /**
- * roe_link_dead() - the device is being given back
+ * roe_link_dead() - the device is being released
  * @dev: device, in dealloc_driver, with its netdev still referenced
  */
 void roe_link_dead(struct roe_dev *dev)
@@ -210,7 +212,7 @@ void roe_link_dead(struct roe_dev *dev)
 	mutex_unlock(&link_lock);
 }
 
-/* One device, with a reference. It stays in the list: others that it concerns wait, too. */
+/* A device that matches, with a reference. It stays in the list: others may wait for it, too. */
 static struct roe_dev *pick(bool (*match)(const struct roe_dev *, const struct net *),
 			    const struct net *net)
 {
@@ -234,8 +236,8 @@ static bool is_to_scan(const struct roe_dev *dev, const struct net *net)
 }
 
 /*
- * Addresses that have been added become GIDs, as elsewhere. Of those that are removed the GIDs
- * stay: the core offers no way to take back one. RTNL is taken by the core.
+ * Addresses that were added become GIDs, as on Ethernet netdevs. GIDs of removed addresses stay:
+ * the core offers no way to remove a single GID. The core takes RTNL.
  */
 static void scan(struct work_struct *work)
 {
@@ -243,12 +245,12 @@ static void scan(struct work_struct *work)
 
 	mutex_lock(&link_lock);
 	list_for_each_entry(dev, &devices, link)
-		/* a dead one may have no netdev any more */
+		/* a dead device may have no netdev any more */
 		dev->scan = !dev->dead && is_unfollowed(dev->ndev);
 	mutex_unlock(&link_lock);
 	while ((dev = pick(is_to_scan, NULL))) {
 		dev->scan = false;
-		/* else not registered yet: roe_link_live() has it done again */
+		/* otherwise it is not registered yet: roe_link_live() queues another scan */
 		if (ib_device_try_get(&dev->ib)) {
 			rdma_roce_rescan_device(&dev->ib);
 			ib_device_put(&dev->ib);
@@ -257,7 +259,7 @@ static void scan(struct work_struct *work)
 	}
 }
 
-/* Unregisters, or waits for whoever does so already. RTNL not held. */
+/* Unregister what matches, or wait for whoever is doing so already. RTNL not held. */
 static void end_devices(bool (*match)(const struct roe_dev *, const struct net *),
 			const struct net *net)
 {
@@ -271,9 +273,9 @@ static void end_devices(bool (*match)(const struct roe_dev *, const struct net *
 }
 
 /*
- * Dead, or without its netdev and a worker is about to end it: neither its name nor its netdev,
- * where that has but moved to another namespace, is in use. One that could not be told yet may
- * not be registered.
+ * The device is dead, or its netdev has gone and a worker is about to end it: its name no longer
+ * counts as in use, nor does its netdev, which may only have moved to another namespace. A device
+ * that could not be told yet (missed) is left out, since it may not be registered.
  */
 static bool is_over(const struct roe_dev *dev, const struct net *net)
 {
@@ -290,7 +292,7 @@ static bool is_any(const struct roe_dev *dev, const struct net *net)
 	return true;
 }
 
-/* rdma_rxe's devices are found by netdev, ours are not: a hit is one of them. */
+/* This lookup finds devices of rdma_rxe, but not of roe (abi.md 22.3): a hit is rdma_rxe's. */
 static bool has_rxe(struct net_device *ndev)
 {
 	struct ib_device *ibdev = ib_device_get_by_netdev(ndev, RDMA_DRIVER_RXE);
@@ -300,14 +302,14 @@ static bool has_rxe(struct net_device *ndev)
 	return ibdev;
 }
 
-/* Packets are UDP: what carries IP without a link layer, as tun and WireGuard do, will do. */
+/* RoCEv2 is UDP, so netdevs that carry IP without a link layer will do: tun and WireGuard. */
 static bool type_ok(const struct net_device *ndev)
 {
 	return ndev->type == ARPHRD_ETHER || ndev->type == ARPHRD_LOOPBACK ||
 	       ndev->type == ARPHRD_NONE;
 }
 
-/* Whether a device may be made on @ndev, with the reason in the log if not. */
+/* Returns 0 if a device may be made on @ndev; otherwise logs why not. */
 static int judge(struct net_device *ndev)
 {
 	if (!type_ok(ndev)) {
@@ -326,9 +328,9 @@ static int judge(struct net_device *ndev)
 }
 
 /*
- * To the RDMA core the addresses of a VLAN belong to the device on the netdev below it
- * (roce_gid_mgmt.c): one on the VLAN itself would never get a GID. So as with a NIC there is
- * one device for all of them. What is below stays as long as the reference to @ndev.
+ * The RDMA core gives the addresses of a VLAN to the device on the netdev below it
+ * (roce_gid_mgmt.c): a device on the VLAN itself would never get a GID. So there is one device
+ * for all of them, as with a NIC. The netdev below stays as long as the reference to @ndev is held.
  */
 static struct net_device *below_vlan(struct net_device *ndev)
 {
@@ -365,14 +367,14 @@ static struct rdma_link_ops link_ops = {
 
 static void handle(struct roe_dev *dev, unsigned long event)
 {
-	/* Its worker is about to end it: what becomes of the netdev now is for the next one. */
+	/* A worker is about to end the device: this event is for the next device on the netdev. */
 	if (is_over(dev, NULL))
 		return;
 	if (event == NETDEV_UNREGISTER)
 		dev->gone = true;
 	/*
-	 * Not registered yet, or in the middle of a move to another RDMA namespace
-	 * (roe_link_live() looks at what is noted here), or no more.
+	 * The device is not registered yet, or is being moved to another RDMA namespace, and
+	 * roe_link_live() looks at what is noted here; or it is no longer registered.
 	 */
 	if (!ib_device_try_get(&dev->ib)) {
 		dev->missed = true;
@@ -394,17 +396,17 @@ static void handle(struct roe_dev *dev, unsigned long event)
 		roe_mcast_refresh(dev);
 		break;
 	case NETDEV_CHANGEADDR:
-		/* GIDs follow by themselves; a GUID is for life. */
+		/* The core changes the GIDs; the GUID is for life. */
 	case NETDEV_CHANGENAME:
-		/* Sysfs and rdma link ask the netdev each time. */
+		/* sysfs and rdma link ask the netdev for its name each time. */
 		break;
 	}
 	ib_device_put(&dev->ib);
 }
 
 /*
- * Something has become of a netdev that need not be a device's own. One that is above it has
- * the IP of a port, and may have another inet6_dev since.
+ * An event of a netdev that need not be the device's own. If it is a master above the device's
+ * netdev, IP is configured there, and it may have another inet6_dev now.
  */
 static void handle_other(struct roe_dev *dev, struct net_device *ndev, unsigned long event,
 			 const void *info)
@@ -432,7 +434,7 @@ static int link_netdev_event(struct notifier_block *nb, unsigned long event, voi
 
 	mutex_lock(&link_lock);
 	list_for_each_entry(dev, &devices, link)
-		/* a dead one may have no netdev any more */
+		/* a dead device may have no netdev any more */
 		if (!dev->dead)
 			handle_other(dev, ndev, event, info);
 	dev = find_locked(ndev);
@@ -446,7 +448,7 @@ static struct notifier_block notifier = {
 	.notifier_call = link_netdev_event,
 };
 
-/* Has it a device? In any context. */
+/* Is there a roe device on @ndev? Any context. */
 static bool is_ours(const struct net_device *ndev)
 {
 	const struct roe_dev *dev;
@@ -459,7 +461,7 @@ static bool is_ours(const struct net_device *ndev)
 	return ours;
 }
 
-/* Of IPv6 in any context. Of one without a device yet roe_link_live() has the core look. */
+/* IPv6: any context. If the device is not there yet, roe_link_live() queues the scan later. */
 static int address_event(const struct net_device *ndev, unsigned long event)
 {
 	if (event == NETDEV_UP && is_unfollowed(ndev) && is_ours(ndev))
@@ -489,7 +491,7 @@ static struct notifier_block ipv6_notifier = {
 	.notifier_call = ipv6_event,
 };
 
-/* Before netdevs move out: a device of a namespace does not outlive it. */
+/* Runs before the netdevs move out: no device outlives its namespace. */
 static void __net_exit link_exit_net(struct net *net)
 {
 	end_devices(is_in_net, net);
@@ -506,7 +508,7 @@ int __init roe_link_init(void)
 	scan_wq = alloc_workqueue("roe_scan", WQ_UNBOUND, 1);
 	if (!scan_wq)
 		return -ENOMEM;
-	/* As a pernet device its exit runs ahead of the core's default one. */
+	/* The exit of a pernet device runs before that of net/core, which moves netdevs out. */
 	err = register_pernet_device(&link_net_ops);
 	if (err)
 		goto err_pernet;
@@ -536,7 +538,7 @@ void roe_link_exit(void)
 	unregister_netdevice_notifier(&notifier);
 	end_devices(is_any, NULL);
 	unregister_pernet_device(&link_net_ops);
-	/* behind the last roe_link_live() */
+	/* after the last roe_link_live(), which queues it */
 	cancel_delayed_work_sync(&scan_work);
 	destroy_workqueue(scan_wq);
 }

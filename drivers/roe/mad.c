@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Management datagrams that a device answers itself: the performance agent
- * (IBTA 16.1), which sysfs asks for its counters and monitoring tools by MAD.
- * Everything else is for the agents above ib_mad.
+ * Management datagrams that a device answers itself: those of the performance
+ * agent (IBTA 16.1). sysfs reads the port's counters through it, and monitoring
+ * tools ask it by MAD. All other MADs are for the agents above ib_mad.
  */
 #include <rdma/ib_mad.h>
 #include <rdma/ib_pma.h>
@@ -18,7 +18,7 @@
 #define STATUS_BAD_ATTR		cpu_to_be16(3 << 2)
 #define STATUS_BAD_FIELD	cpu_to_be16(7 << 2)
 
-/* Which of our counters a PMA counter is made of, and the bits that clear it. */
+/* The roe counter that a PMA counter is made of, and the select bits that clear it. */
 enum row { XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, XMIT_DISCARDS, RCV_ICRC, RCV_MALFORMED };
 
 static const struct {
@@ -45,12 +45,12 @@ static const struct {
 static_assert(ARRAY_SIZE(rows) == ROE_PMA_COUNTERS);
 
 /*
- * Since it was cleared last by MAD; "rdma statistic" goes on counting. Data is BTH to ICRC
- * of each packet, the same at both ends.
+ * The value since a MAD last cleared it; "rdma statistic" is not affected by that. Data counters
+ * count BTH to ICRC of each packet, which is the same at both ends.
  */
 static u64 count(struct roe_dev *dev, enum row row)
 {
-	/* first: clear() may run beside this, and a sum is never less than one of before */
+	/* read first: clear() may run meanwhile, and a sum is never less than an earlier one */
 	u64 base = READ_ONCE(dev->pma_base[row]);
 
 	return roe_stat_sum(dev, rows[row].stat) - base;
@@ -154,7 +154,7 @@ static __be16 perf(struct roe_dev *dev, struct ib_pma_mad *out)
 /**
  * roe_mad_process() - ib_device_ops.process_mad
  * @ibdev: device
- * @flags: of the caller, who is sysfs or ib_mad
+ * @flags: of the caller, which is sysfs or ib_mad
  * @port: 1
  * @wc: of the datagram, NULL for sysfs
  * @grh: the same
@@ -165,7 +165,7 @@ static __be16 perf(struct roe_dev *dev, struct ib_pma_mad *out)
  *
  * Process context.
  *
- * Return: IB_MAD_RESULT_*: answered, or nothing of ours.
+ * Return: IB_MAD_RESULT_*: answered, or not for the performance agent.
  */
 int roe_mad_process(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *wc,
 		    const struct ib_grh *grh, const struct ib_mad *in, struct ib_mad *out,

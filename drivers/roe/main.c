@@ -2,7 +2,7 @@
 /*
  * roe: RDMA over Ethernet, a RoCEv2 device in software on any netdev.
  *
- * The module is its parts, in the order in which they need each other.
+ * roe_init() sets up the parts of the module in the order in which they depend on each other.
  */
 #include <linux/init.h>
 #include <linux/module.h>
@@ -78,14 +78,14 @@ static void __exit roe_exit(void)
 	roe_link_exit();
 	roe_net_exit();
 	roe_receive_exit();
-	/* works may still look for their QPs */
+	/* before roe_qp_exit(): its works may still look up QPs */
 	roe_fault_exit();
 	roe_relay_exit();
 	roe_qp_exit();
 	roe_frame_exit();
 	roe_notify_exit();
 	roe_direct_exit();
-	/* Whatever is still to be freed by call_rcu() is freed by code of ours. */
+	/* RCU callbacks that are still pending run code of this module. */
 	rcu_barrier();
 }
 

@@ -2,13 +2,13 @@
 /*
  * Multicast: groups, their QPs, IGMP and MLD membership.
  *
- * A group is joined with the first QP and left with the last. Verbs name no
- * source address when a QP is attached, so the netdev is the device's own, or
- * the bond or bridge whose port that is: there arrives what is sent to the
- * group. Who wants a group on a VLAN joins it there (RDMA-CM does) and attaches.
+ * A group is joined when the first QP is attached and left when the last QP is detached. The
+ * attach verb names no source address, so the group is joined on the device's own netdev, or on
+ * the bond or bridge that this is a port of: packets for the group arrive there. A user who wants
+ * a group on a VLAN joins it on the VLAN (RDMA-CM does) and attaches the QP.
  *
- * The reference to the in_device or inet6_dev says what was joined: IP forgets
- * all memberships with it, and a new one must be told again.
+ * The reference to an in_device or inet6_dev says where a group is joined: IP forgets all
+ * memberships with the end of that object, and a new one must join again.
  */
 #include <linux/if_vlan.h>
 #include <linux/igmp.h>
@@ -27,7 +27,7 @@
 struct member {
 	struct list_head	entry;		/* RCU */
 	struct roe_qp		*qp;		/* detached before it is destroyed */
-	u64			attached;	/* times; RTNL */
+	u64			attached;	/* how many times; RTNL */
 	struct rcu_head		rcu;
 };
 
@@ -41,7 +41,7 @@ struct group {
 	struct rcu_head		rcu;
 };
 
-/* With a secret: who attaches chooses the groups, and whoever sends has one list searched. */
+/* With a secret: processes choose the groups, and each packet for a group searches one list. */
 static u32 hash(const struct in6_addr *gid)
 {
 	static u32 secret __read_mostly;
@@ -75,7 +75,7 @@ static struct member *find_member(struct group *g, const struct roe_qp *qp)
 
 /* --- membership --- */
 
-/* A port of a bond or bridge has no IP of its own, nor has a bond that is a port. RTNL. */
+/* Where IP is configured: not on a port of a bond or bridge, nor on a bond that is one. RTNL. */
 static struct net_device *ip_netdev(const struct roe_dev *dev)
 {
 	struct net_device *ndev = dev->ndev, *master;
@@ -148,11 +148,11 @@ static bool joined(const struct roe_dev *dev, const struct group *g)
 }
 
 /**
- * roe_mcast_refresh() - be a member where it counts now
+ * roe_mcast_refresh() - join the groups where IP is configured now
  * @dev: device
  *
- * RTNL held. The netdev, or what it is a port of, may have got a new
- * in_device or inet6_dev, or another master.
+ * RTNL held. The netdev, or its master, may have got a new in_device or
+ * inet6_dev, or another master.
  */
 void roe_mcast_refresh(struct roe_dev *dev)
 {
@@ -260,11 +260,11 @@ static int detach(struct roe_dev *dev, struct roe_qp *qp, const struct in6_addr 
  * @gid: group; an IPv4 one as ::ffff:a.b.c.d
  * @lid: unused
  *
- * Process context, RTNL not held. To attach again changes nothing (IBTA C11-24) but that it
- * takes as many detaches: the core counts them, and to uverbs another LID, which RoCE has
- * not, is another attachment. It does not destroy a QP that has one left.
+ * Process context, RTNL not held. To attach a QP again changes nothing (IBTA C11-24), but as many
+ * detaches are needed then: the core counts attachments, and does not destroy a QP that has one
+ * left. To uverbs it is another attachment if the LID differs, which RoCE does not have.
  *
- * Return: 0, -ENOMEM also for too many, -ENODEV where the netdev has no IP.
+ * Return: 0; -ENOMEM, also for too many groups or QPs; -ENODEV if the netdev has no IP.
  */
 int roe_mcast_attach(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 {
@@ -300,7 +300,7 @@ ROE_EXPORT_FOR_TEST(roe_mcast_detach);
 
 /* --- delivery --- */
 
-/* Up from @lower, by VLANs as well as masters, at most MAX_NEST_DEV deep. */
+/* Is @ndev @lower, or above it by VLANs and masters? Recursion: at most MAX_NEST_DEV deep. */
 static bool lies_above(const struct net_device *ndev, struct net_device *lower)
 {
 	struct net_device *upper, *master;
@@ -318,7 +318,7 @@ static bool lies_above(const struct net_device *ndev, struct net_device *lower)
 	return false;
 }
 
-/* Is @lower @ndev, or a port of it, or of one, but for VRFs: of those it has its own way. */
+/* Is @lower @ndev, a port of it, or a port of its port? VRFs do not count: see comes_by(). */
 static bool port_of(struct net_device *lower, const struct net_device *ndev)
 {
 	for (; lower && !netif_is_l3_master(lower); lower = netdev_master_upper_dev_get_rcu(lower))
@@ -328,10 +328,11 @@ static bool port_of(struct net_device *lower, const struct net_device *ndev)
 }
 
 /*
- * Does what arrives on @ndev come by way of @lower? That is what it is a VLAN over, or
- * has as a port, or both. Not other netdevs: a macvlan gets its own copy of the same
- * packet, and what arrives in a VRF comes by one of its slaves. There may be thousands of
- * VLANs above @lower, so they are asked only for a bridge or bond, whose ports they may be.
+ * Does what arrives on @ndev come by way of @lower? Yes if @ndev is a VLAN over @lower, or has
+ * it as a port, or both. Not for other netdevs above @lower: a macvlan gets its own copy of the
+ * same packet, and a packet in a VRF counts as arrived on one of its slaves. There may be
+ * thousands of VLANs above @lower, so these are looked at only if @ndev is a bridge or bond,
+ * whose ports they may be.
  */
 static bool comes_by(struct net_device *lower, const struct net_device *ndev)
 {
@@ -343,7 +344,7 @@ static bool comes_by(struct net_device *lower, const struct net_device *ndev)
 	       lies_above(real, lower);
 }
 
-/* The group on a device, if that has members there and sees what arrives on @ndev. */
+/* The group on @dev, if the device has members in it and sees what arrives on @ndev. */
 static struct group *find_heard(struct roe_dev *dev, const struct net_device *ndev,
 				const struct in6_addr *gid)
 {
@@ -353,7 +354,7 @@ static struct group *find_heard(struct roe_dev *dev, const struct net_device *nd
 }
 
 /**
- * roe_mcast_member() - is there anybody for a group?
+ * roe_mcast_member() - is any QP attached to a group?
  * @net: namespace
  * @ndev: where a packet came in
  * @gid: group
@@ -389,7 +390,7 @@ static void deliver(const struct group *g, struct roe_rx_pkt *pkts, unsigned int
 }
 
 /**
- * roe_mcast_receive() - packets for all QPs of a group, local senders included
+ * roe_mcast_receive() - give packets to all QPs of a group, also to their local sender
  * @net: namespace
  * @ndev: where they came in
  * @gid: group

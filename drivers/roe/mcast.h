@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Multicast groups of a device: which of its QPs get what arrives for a group,
- * and the membership of its netdev, without which no switch forwards and no
- * filter passes it. RTNL guards all change; readers are RCU.
+ * Multicast groups of a device: which of its QPs get the packets for a group, and the
+ * membership of its netdev, without which switches do not forward these packets and filters
+ * do not pass them. Changes are made under RTNL; readers use RCU.
  */
 #ifndef ROE_MCAST_H
 #define ROE_MCAST_H
@@ -24,12 +24,12 @@ struct roe_mcast {
 };
 
 void roe_mcast_init(struct roe_dev *dev);
-/* Addresses or masters of netdevs changed: be a member where it counts now. RTNL. */
+/* IP or the masters of netdevs changed: join the groups where IP is configured now. RTNL. */
 void roe_mcast_refresh(struct roe_dev *dev);
 
 /*
- * The QPs attached to @gid on devices that see the traffic of @ndev: one of them,
- * or NULL; and packets for all of them. RCU read-side section, softirqs disabled.
+ * The QPs attached to @gid on devices that see the traffic of @ndev: find one of them, or
+ * NULL; give packets to all of them. RCU read-side section, softirqs disabled.
  */
 struct roe_qp *roe_mcast_member(struct net *net, const struct net_device *ndev,
 				const struct in6_addr *gid);

@@ -58,7 +58,7 @@ int roe_restrack_qp(struct sk_buff *msg, struct ib_qp *ibqp)
 	const struct roe_resp *resp = &qp->resp;
 	u64 now = ktime_get_ns();
 
-	/* read without the lock: each value was true at some moment of now */
+	/* read without the lock: each value was true at some moment during this call */
 	const struct item items[] = {
 		{ "sq_posted", READ_ONCE(qp->sq.prod) - READ_ONCE(qp->sq.cons) },
 		{ "sq_psn", req->psn },
@@ -79,7 +79,7 @@ int roe_restrack_qp(struct sk_buff *msg, struct ib_qp *ibqp)
 		{ "direct", req->direct || resp->direct },
 	};
 
-	/* a datagram needs no more than a place in the queue */
+	/* the other items mean nothing for datagrams */
 	return put(msg, items, roe_qp_is_ud(qp) ? 2 : ARRAY_SIZE(items));
 }
 
@@ -122,7 +122,7 @@ int roe_restrack_mr(struct sk_buff *msg, struct ib_mr *ibmr)
 	return put(msg, items, ARRAY_SIZE(items));
 }
 
-/* False: not on demand. The lock: rereg_mr may be about to change that. */
+/* False: the MR is not on demand. The lock is needed because rereg_mr may change that. */
 static bool count_pages(struct roe_mr *mr, struct item *items)
 {
 	const struct roe_odp *odp;
@@ -144,7 +144,7 @@ static bool count_pages(struct roe_mr *mr, struct item *items)
  * @msg: netlink message
  * @ibmr: the MR
  *
- * Pages of on-demand memory, named as by other devices.
+ * Counts of pages of on-demand memory, with the names that other drivers use.
  *
  * Return: 0 or -EMSGSIZE.
  */

@@ -3,10 +3,10 @@
  * Counters as "rdma statistic" and sysfs hw_counters show them. Where mlx5
  * counts the same thing the name is mlx5's, so that tools know it.
  *
- * QPs of a user's choice, or of one process or type, have counters of their own ("rdma
- * statistic qp"): what they count goes there instead. What "rdma statistic" and sysfs
- * show of a port is the sum, which the core makes, with what was in counters that are no
- * more; for what we show ourselves (mad.c) we do.
+ * QPs that a user chooses, or all of one process or type, can have counters of their own
+ * ("rdma statistic qp") and count there instead. For a port "rdma statistic" and sysfs show
+ * the sum, including what was in counters that no longer exist; the core computes it. For the
+ * counters of mad.c roe_stat_sum() does so.
  */
 #include <linux/cpumask.h>
 #include <linux/mutex.h>
@@ -20,12 +20,12 @@ struct roe_counter {
 	u64 __percpu	*stats;
 };
 
-/* Of one device. */
+/* The counters of one device to which QPs are bound. */
 struct roe_counters {
-	/* Sums over all of them and all CPUs: long, so no spinlock keeps them there. Innermost. */
+	/* A mutex: a sum over all counters and CPUs, which keeps them, takes long. Innermost. */
 	struct mutex	lock;
 	struct xarray	table;	/* id -> struct roe_counter */
-	u64		past[ROE_STAT_NR];	/* of those that were there */
+	u64		past[ROE_STAT_NR];	/* sums of those deallocated */
 };
 
 static const struct rdma_stat_desc descs[ROE_STAT_NR] = {
@@ -80,7 +80,7 @@ static u64 __percpu *alloc_stats(void)
  * roe_stat_init() - counters of a new device
  * @dev: not registered yet
  *
- * Return: 0 or -ENOMEM; then, too, roe_stat_exit() gives back what there is.
+ * Return: 0 or -ENOMEM; also then roe_stat_exit() frees what there is.
  */
 int roe_stat_init(struct roe_dev *dev)
 {
@@ -102,7 +102,7 @@ static void free_counter(struct roe_counter *own)
 }
 
 /**
- * roe_stat_exit() - give them back
+ * roe_stat_exit() - free the counters of a device
  * @dev: without QPs
  */
 void roe_stat_exit(struct roe_dev *dev)
@@ -139,7 +139,7 @@ static u64 sum(u64 __percpu *stats, enum roe_stat stat)
  * @stat: which
  *
  * Context: process.
- * Return: a sum that was right at no single moment: other CPUs go on counting.
+ * Return: the sum, not that of a single moment: other CPUs go on counting meanwhile.
  */
 u64 roe_stat_sum(struct roe_dev *dev, enum roe_stat stat)
 {
@@ -180,13 +180,13 @@ static void fill(struct rdma_hw_stats *hw, u64 __percpu *stats)
 }
 
 /**
- * roe_stat_get() - ib_device_ops.get_hw_stats: what no counter of some QPs has counted
+ * roe_stat_get() - ib_device_ops.get_hw_stats: the port without the QPs bound to counters
  * @ibdev: device
  * @hw: of roe_stat_alloc_port()
  * @port: 1
- * @index: which; nldev asks for 0 and shows all of them, so all are always filled
+ * @index: which; nldev asks for 0 and shows all of them, so all are always filled in
  *
- * Return: how many.
+ * Return: number of counters.
  */
 int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, int index)
 {
@@ -200,7 +200,7 @@ int roe_stat_get(struct ib_device *ibdev, struct rdma_hw_stats *hw, u32 port, in
  * roe_stat_alloc_counter() - ib_device_ops.counter_alloc_stats
  * @counter: new
  *
- * As many as the port has: the core adds them up by their place.
+ * The same counters as the port has, in the same order: the core adds them up by index.
  *
  * Return: as roe_stat_alloc_port().
  */
@@ -226,7 +226,7 @@ static struct roe_counter *new_counter(struct roe_dev *dev, struct rdma_counter 
 	return ERR_PTR(err);
 }
 
-/* Of two that bind it at once one must lose. */
+/* If two threads bind the QP at once, one of them must fail. */
 static int attach(struct roe_qp *qp, struct rdma_counter *counter, u64 __percpu *stats)
 {
 	int err = -EBUSY;
@@ -243,10 +243,10 @@ static int attach(struct roe_qp *qp, struct rdma_counter *counter, u64 __percpu 
 
 /**
  * roe_stat_bind() - ib_device_ops.counter_bind_qp: a QP counts here from now on
- * @counter: made with its first QP
+ * @counter: its struct roe_counter is allocated with the first QP
  * @ibqp: QP
  *
- * The core holds counter->lock, as for all of these.
+ * The core holds counter->lock, here and in the functions below.
  *
  * Return: 0, -ENOMEM, -EINVAL if the counter is on its way out, or -EBUSY if the QP has
  * another one.
@@ -259,7 +259,7 @@ int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp)
 	int err;
 
 	own = first ? new_counter(dev, counter) : xa_load(&dev->counters->table, counter->id);
-	/* an RDMA core without its fix of counter_release() may bind to one that goes */
+	/* a core without the fix of counter_release() may bind to a counter that is going away */
 	if (!own)
 		return -EINVAL;
 	if (IS_ERR(own))
@@ -278,8 +278,9 @@ int roe_stat_bind(struct rdma_counter *counter, struct ib_qp *ibqp)
  * roe_stat_unbind() - ib_device_ops.counter_unbind_qp
  * @ibqp: QP
  *
- * What runs just now still counts there, until the end of its RCU section: that is waited
- * for, since of the last QP the core reads the counter once more and then frees it.
+ * A run of the QP that is under way still counts there, until its RCU read-side section ends.
+ * This function waits for that: once the last QP is unbound the core reads the counter once
+ * more and then frees it.
  *
  * Return: 0, or -EINVAL if it is not bound.
  */
@@ -333,7 +334,7 @@ int roe_stat_update_counter(struct rdma_counter *counter)
 	struct roe_counters *counters = roe_dev(counter->device)->counters;
 	struct roe_counter *own;
 
-	/* such a core may also read one while it goes */
+	/* the core that may bind to a counter that is going away may also read it */
 	mutex_lock(&counters->lock);
 	own = xa_load(&counters->table, counter->id);
 	if (own)

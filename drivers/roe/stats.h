@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Counters: per CPU, never shared on the fast path; names as mlx5 has them. A QP that is
- * bound to a counter counts there, not in the device's; the core adds both up.
+ * Counters: per CPU, never shared on the fast path; named as in mlx5. A QP that is
+ * bound to an rdma counter counts there and not in the device's counters; the core adds both up.
  */
 #ifndef ROE_STATS_H
 #define ROE_STATS_H
@@ -12,23 +12,23 @@
 enum roe_stat {
 	ROE_STAT_TX_PKTS,		/* packets handed to IP */
 	ROE_STAT_TX_BYTES,		/* ... and their bytes, BTH to ICRC */
-	ROE_STAT_RX_PKTS,		/* packets with a right ICRC for one of our QPs */
-	ROE_STAT_RX_BYTES,		/* the same */
+	ROE_STAT_RX_PKTS,		/* packets with a correct ICRC for one of our QPs */
+	ROE_STAT_RX_BYTES,		/* ... and their bytes, BTH to ICRC */
 	ROE_STAT_DIRECT_PKTS,		/* from QP to QP of this device, without a network */
 	ROE_STAT_DIRECT_BYTES,		/* payload */
-	ROE_STAT_RELAYED,		/* messages that another processor has sent */
-	ROE_STAT_RELAYS,		/* ... times that one took a QP over */
-	ROE_STAT_HELD,			/* messages that waited for company */
-	ROE_STAT_TX_DROP,		/* refused by IP, the qdisc or for want of memory */
+	ROE_STAT_RELAYED,		/* messages that a relay sent on another CPU */
+	ROE_STAT_RELAYS,		/* ... times that a relay took a QP over */
+	ROE_STAT_HELD,			/* messages that waited for others: hold.c */
+	ROE_STAT_TX_DROP,		/* refused by IP or a qdisc, or no memory */
 	ROE_STAT_RX_ICRC_ERR,		/* rx_icrc_encapsulated */
 	ROE_STAT_RX_MALFORMED,
 	ROE_STAT_RX_NO_QP,
-	ROE_STAT_RX_DROP,		/* address, P_Key, or refused by its transport */
+	ROE_STAT_RX_DROP,		/* wrong address or P_Key, or refused by its transport */
 	ROE_STAT_RX_QKEY_ERR,		/* UD: Q_Key is not the QP's */
 	ROE_STAT_DUP_REQ,		/* duplicate_request */
 	ROE_STAT_OUT_OF_SEQ,		/* out_of_sequence: NAK 0x60 sent */
 	ROE_STAT_RNR_SENT,		/* out_of_buffer: no receive WQE, no page (ODP) */
-	ROE_STAT_RNR_RCVD,		/* rnr_nak_retry_err: retries were left or not */
+	ROE_STAT_RNR_RCVD,		/* rnr_nak_retry_err: whether retries were left or not */
 	ROE_STAT_SEQ_NAK_RCVD,		/* packet_seq_err */
 	ROE_STAT_IMPLIED_NAK,		/* implied_nak_seq_err */
 	ROE_STAT_TIMEOUT,		/* local_ack_timeout_err */
@@ -39,7 +39,7 @@ enum roe_stat {
 	ROE_STAT_RP_CNP_IGNORED,	/* nothing to slow down, or switched off */
 	ROE_STAT_RETRY_EXC,
 	ROE_STAT_RNR_RETRY_EXC,
-	ROE_STAT_RX_WRITE,		/* requests executed, by kind; messages */
+	ROE_STAT_RX_WRITE,		/* messages of requests executed, by kind */
 	ROE_STAT_RX_READ,
 	ROE_STAT_RX_ATOMIC,
 	ROE_STAT_REQ_CQE_ERR,		/* error completions of the requester ... */
@@ -53,7 +53,7 @@ enum roe_stat {
 	ROE_STAT_NR
 };
 
-/* NULL: KUnit. Softirqs disabled or racy by design. What a QP counts: roe_qp_count(). */
+/* @stats: NULL in KUnit. Softirqs disabled or racy by design. For a QP: roe_qp_count(). */
 static inline void roe_stat_count(u64 __percpu *stats, enum roe_stat stat, u64 n)
 {
 	if (stats)

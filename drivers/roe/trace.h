@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * Tracepoints of the protocol, in /sys/kernel/tracing/events/roe: every packet
- * that a QP sends or takes, whichever way it goes, and what it led to. Each
- * names the QP by its number, which is unique in the module.
+ * that a QP sends or receives, directly or through the network, and what it led to.
+ * Each event names the QP by its number, which is unique in the module.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM roe
@@ -76,7 +76,7 @@ TRACE_EVENT(roe_qp_state,
 		  show_qp_state(__entry->from), show_qp_state(__entry->to))
 );
 
-/* The responder refuses a packet: sequence error, receiver not ready, or for good. */
+/* The responder refuses a packet by a NAK: sequence error, RNR, or a fatal one. */
 TRACE_EVENT(roe_nak,
 	TP_PROTO(const struct roe_qp *qp, u8 syndrome, u32 psn),
 	TP_ARGS(qp, syndrome, psn),
@@ -94,7 +94,7 @@ TRACE_EVENT(roe_nak,
 		  __entry->psn)
 );
 
-/* The requester goes back to @psn; what is before it may still be in flight. */
+/* The requester goes back to @psn; packets before it may still be in flight. */
 TRACE_EVENT(roe_retransmit,
 	TP_PROTO(const struct roe_qp *qp, u32 psn),
 	TP_ARGS(qp, psn),
