@@ -1487,6 +1487,38 @@ static void reads_overlap(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, sim_check(sim));
 }
 
+/* Requests in flight on both sides of a READ are those of one window, also when sent again. */
+static void reads_share_window(struct kunit *test)
+{
+	const u32 window = 8, before = 6, npsn = 12;
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct roe_pkt p;
+	u32 n;
+
+	sim->slot = 16 * SIM_MTU;
+	req->cwnd = window;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, before * SIM_MTU, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_READ, npsn * SIM_MTU, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 16 * SIM_MTU, SIG);
+	while (sim_emit(sim, 0))
+		;
+	for (n = 0; next_pkt(sim, 1, &p); n++)
+		KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, n <= before ? n : n + npsn - 1));
+	KUNIT_EXPECT_EQ(test, n, window + 1);
+	/* all were lost, and the window is smaller */
+	req->cwnd = before / 2;
+	sim->now = req->early_deadline;
+	sim_timer(sim, 0);
+	while (sim_emit(sim, 0))
+		;
+	for (n = 0; next_pkt(sim, 1, &p); n++)
+		KUNIT_EXPECT_EQ(test, p.psn, roe_psn_add(PSN0, n));
+	KUNIT_EXPECT_EQ(test, n, before / 2);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
 /* A peer that is given seconds is not waited for four times as long, one that is given none is. */
 static void error_lost_for_long(struct kunit *test)
 {
@@ -4138,6 +4170,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_lost_for_long),
 	KUNIT_CASE(reads_without_depth),
 	KUNIT_CASE(reads_overlap),
+	KUNIT_CASE(reads_share_window),
 	KUNIT_CASE(error_remote),
 	KUNIT_CASE(error_ignored),
 	KUNIT_CASE(error_bad_response),

@@ -176,7 +176,8 @@ struct roe_req {
 	u32	max_psn;	/* one past the highest PSN ever sent */
 	u32	una;		/* oldest PSN not acknowledged; of the WQE at sq.cons */
 	u32	wqe_psn;	/* next PSN to send of the WQE at sq.next */
-	u32	win_psn;	/* PSN after the last READ; if after una the window starts here */
+	u32	win_first;	/* first PSN of the last READ or ATOMIC started ... */
+	u32	win_psn;	/* ... and the PSN behind it: window_left() */
 	u32	cwnd;		/* window, packets: a loss cuts it, it grows while it is full */
 	u32	ssthresh;	/* ... per round trip by 1/8 below this, by a few packets above */
 	u32	widened;	/* ... packets acknowledged since it grew, times that step */

@@ -758,18 +758,24 @@ static bool start(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 	roe_credit_started(&req->credit, wqe);
 	if (query) {
 		req->rd_out++;
+		req->win_first = wqe->first_psn;
 		req->win_psn = req->psn;
 	}
 	return true;
 }
 
-/* Packets that the window still allows from @psn on; not positive: it is full. */
+/*
+ * Packets that the window still allows from @psn on; not positive: it is full. Behind a READ or
+ * ATOMIC only requests count, not the PSNs of its responses, which read_window_open() bounds.
+ */
 static s32 window_left(const struct roe_qp *qp, u32 psn)
 {
 	const struct roe_req *req = &qp->req;
-	u32 from = roe_psn_diff(req->win_psn, req->una) > 0 ? req->win_psn : req->una;
+	s32 behind = roe_psn_diff(psn, req->win_psn);
 
-	return (s32)req->cwnd - roe_psn_diff(psn, from);
+	if (behind < 0 || roe_psn_diff(req->win_psn, req->una) <= 0)
+		return (s32)req->cwnd - roe_psn_diff(psn, req->una);
+	return (s32)req->cwnd - behind - max(roe_psn_diff(req->win_first, req->una), 0);
 }
 
 struct op_row {
@@ -1223,6 +1229,7 @@ static bool emit_small(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *
 			return false;
 		pkt->p.ackreq = true;
 		req->rd_out++;
+		req->win_first = req->psn;
 		req->win_psn = roe_psn_add(req->psn, 1);
 	} else {
 		pkt = roe_txb_add(txb, op_rows[wqe->opcode].only, wqe->length);
