@@ -1290,6 +1290,41 @@ static void error_early_far(struct kunit *test)
 	sim->side[1].qp->mtu = SIM_MTU;
 }
 
+/*
+ * Whoever goes silent in the middle of a gap does not hold memory that all QPs share; who goes
+ * on, however late, loses no more than what was kept.
+ */
+static void error_early_forgotten(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[1].qp;
+	u64 since = sim->now;
+	u32 i;
+
+	one_write(sim, 1);
+	sim->now = since + ROE_EARLY_KEPT_NS - 1;
+	one_write(sim, 2);
+	/* the last one counts */
+	sim->now = since + ROE_EARLY_KEPT_NS;
+	sim_timer(sim, 1);
+	KUNIT_EXPECT_EQ(test, qp->resp.early.nr, 2);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), since + 2 * ROE_EARLY_KEPT_NS - 1);
+	sim->now = roe_timer_next(qp);
+	sim_timer(sim, 1);
+	KUNIT_EXPECT_EQ(test, qp->resp.early.nr, 0);
+	KUNIT_EXPECT_PTR_EQ(test, qp->resp.early.slots, NULL);
+	KUNIT_EXPECT_EQ(test, roe_timer_next(qp), 0);
+	for (i = 0; i < 4; i++)
+		one_write(sim, i);
+	KUNIT_EXPECT_EQ(test, qp->resp.psn, roe_psn_add(PSN0, 4));
+	/* a gap that closes in time leaves no timer */
+	one_write(sim, 5);
+	KUNIT_EXPECT_NE(test, roe_timer_next(qp), 0);
+	one_write(sim, 4);
+	KUNIT_EXPECT_EQ(test, qp->resp.psn, roe_psn_add(PSN0, 6));
+	KUNIT_EXPECT_EQ(test, qp->resp.kept_until, 0);
+}
+
 /* What was kept behind a gap is sent again after an RNR NAK, so it is not done before. */
 static void error_rnr_forgets(struct kunit *test)
 {
@@ -4158,6 +4193,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_rnr_no_retry),
 	KUNIT_CASE(error_rnr_lost),
 	KUNIT_CASE(error_early_far),
+	KUNIT_CASE(error_early_forgotten),
 	KUNIT_CASE(error_rnr_forgets),
 	KUNIT_CASE(error_rnr_sparing),
 	KUNIT_CASE(error_rnr_progress),

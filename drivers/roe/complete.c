@@ -366,7 +366,7 @@ void roe_complete_error(struct roe_qp *qp, struct roe_ctx *ctx)
 	qp->resp.rnr_look = 0;
 	qp->resp.rsrc_pending = 0;
 	qp->resp.flush_nr = 0;
-	roe_early_purge(&qp->resp.early);
+	roe_responder_forget(qp);
 	roe_early_purge(&qp->req.reorder.early);
 	/* the state before the queues: a receive posted now is flushed here, or post.c sees ERR */
 	smp_mb();

@@ -8,7 +8,6 @@
  * rounds between two QPs. All functions here: qp->lock held, softirqs disabled, RCU read-side
  * section.
  */
-#include "early.h"
 #include "trace.h"
 #include "transport.h"
 
@@ -271,7 +270,7 @@ void roe_qp_dispatch_direct(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_t
 	};
 
 	if (txb->nr_mrs)
-		roe_early_purge(&qp->resp.early);
+		roe_responder_forget(qp);
 	if (!roe_mr_hold_again(txb)) {
 		roe_qp_count_many(qp, ROE_STAT_RX_DROP, txb->n);
 		return;

@@ -299,6 +299,20 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 		roe_echo_message(qp, ctx);
 }
 
+/**
+ * roe_responder_forget() - drop the requests that were kept from behind a gap
+ * @qp: RC or UC
+ *
+ * For the protocol they are lost. Also called after resp.kept_until: all QPs share the memory
+ * for kept requests, and a peer that goes silent in the middle of a gap must not hold its part
+ * of it until the QP is destroyed.
+ */
+void roe_responder_forget(struct roe_qp *qp)
+{
+	qp->resp.kept_until = 0;
+	roe_early_purge(&qp->resp.early);
+}
+
 /*
  * Owe an RNR NAK and drop the kept requests: the peer sends everything behind the refused
  * packet again in any case. A kept request executed right after that packet would be
@@ -307,7 +321,7 @@ static void accept(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt 
 static void owe_rnr(struct roe_qp *qp, u8 syndrome)
 {
 	roe_qp_count(qp, ROE_STAT_RNR_SENT);
-	roe_early_purge(&qp->resp.early);
+	roe_responder_forget(qp);
 	owe_nak(&qp->resp, syndrome);
 }
 
@@ -470,10 +484,12 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 			closed = true;
 			expected(qp, ctx, rx);
 		} else {
-			roe_early_purge(&resp->early);
+			roe_responder_forget(qp);
 		}
 		roe_early_free(early);
 	}
+	if (!resp->early.nr)
+		resp->kept_until = 0;
 	if (resp->fatal || resp->nak_state)
 		return;
 	if (resp->early.nr && (closed || unsure))
@@ -616,8 +632,9 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 			owe_gap_nak(resp, ROE_PROBE_PKTS);
 		}
 		/* the peer sends what follows an RNR NAK again in any case (wire.md 4.2) */
-		if (resp->nak_state == ROE_NAK_PSN_SEQ)
-			roe_early_keep(&resp->early, resp->psn, rx, qp->mtu);
+		if (resp->nak_state == ROE_NAK_PSN_SEQ &&
+		    roe_early_keep(&resp->early, resp->psn, rx, qp->mtu))
+			resp->kept_until = ctx->now + ROE_EARLY_KEPT_NS;
 	}
 }
 

@@ -26,7 +26,8 @@
  *
  * Deadlines of a responder: echo.until, an ACK waits no longer for the answer of the process
  * (echo.c); ack_after, an ACK waits no longer for the peer to send again what it acknowledges
- * (answer.c); rnr_look, the time to look for a receive WQE before an RNR NAK is sent.
+ * (answer.c); rnr_look, the time to look for a receive WQE before an RNR NAK is sent;
+ * kept_until, requests kept from behind a gap are dropped (responder.c).
  *
  * Deadlines of both: rate.wake, packets that no window bounds may go on after a CNP or a loss
  * (cc.c), also where there was no memory for a response, or IP refused one; pages_at, the time
@@ -244,8 +245,8 @@ u64 roe_timer_next(const struct roe_qp *qp)
 	next = min_not_zero(next, qp->hold.until);
 	/* called in each run; as a rule none of the other deadlines is set */
 	if (likely(!(req->rnr_deadline | req->drop_deadline | req->reorder.until |
-		     resp->echo.until | resp->ack_after | resp->rnr_look | qp->rate.wake |
-		     qp->unsent.look | qp->defer_until | qp->pages_at)))
+		     resp->echo.until | resp->ack_after | resp->rnr_look | resp->kept_until |
+		     qp->rate.wake | qp->unsent.look | qp->defer_until | qp->pages_at)))
 		return next;
 	next = min_not_zero(next, req->rnr_deadline);
 	next = min_not_zero(next, req->drop_deadline);
@@ -253,6 +254,7 @@ u64 roe_timer_next(const struct roe_qp *qp)
 	next = min_not_zero(next, resp->echo.until);
 	next = min_not_zero(next, resp->ack_after);
 	next = min_not_zero(next, resp->rnr_look);
+	next = min_not_zero(next, resp->kept_until);
 	next = min_not_zero(next, qp->rate.wake);
 	next = min_not_zero(next, qp->unsent.look);
 	next = min_not_zero(next, qp->defer_until);
@@ -389,6 +391,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_hold_expired(qp);
 	if (qp->resp.rnr_look && ctx->now >= qp->resp.rnr_look)
 		roe_responder_look(qp, ctx);
+	if (qp->resp.kept_until && ctx->now >= qp->resp.kept_until)
+		roe_responder_forget(qp);
 	/* the end of this run sends, or sets it again */
 	if (qp->rate.wake && ctx->now >= qp->rate.wake)
 		qp->rate.wake = 0;

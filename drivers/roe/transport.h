@@ -135,6 +135,7 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 bool roe_responder_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
 bool roe_responder_stream(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row *row);
 void roe_responder_look(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_responder_forget(struct roe_qp *qp);
 void roe_responder_reset(struct roe_qp *qp, u32 psn);
 
 /* query.c: requests that are answered with more than an ACK */
