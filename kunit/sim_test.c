@@ -742,6 +742,98 @@ static void sim_widen_far(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, widest(sim, 256, far, far * 10 / 9), ROE_WINDOW_LONG);
 }
 
+/* On a long path it grows until a queue does: packets lost there cost a round trip each. */
+static void sim_widen_queue(struct kunit *test)
+{
+	static const struct {
+		bool lost;
+		u32 rtt, grown;
+	} rows[] = {
+		{ false, 10000, 16 },
+		{ false, 10600, 16 },
+		{ false, 10700, ROE_WINDOW_STEP },
+		{ true, 10700, 1 },
+		{ true, 10600, 8 },
+	};
+	struct sim *sim = test->priv;
+	struct roe_req *req = &sim->side[0].qp->req;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		u32 window = rows[i].lost ? 256 : 128;
+
+		sim_reset(sim, PSN0, PSN1);
+		req->rtt_min = 10000 * NSEC_PER_USEC;
+		req->rtt = rows[i].rtt * NSEC_PER_USEC;
+		req->srtt = req->rtt;
+		req->cwnd = window;
+		if (rows[i].lost)
+			req->ssthresh = window;
+		KUNIT_EXPECT_EQ_MSG(test, pass(sim->side[0].qp, window, window),
+				    window + rows[i].grown, "row %u", i);
+	}
+}
+
+/* A window that opens at once on a long path does not leave at once: no queue may have room. */
+static void sim_pace(struct kunit *test)
+{
+	const u32 rtt = 16 * NSEC_PER_MSEC;
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_req *req = &qp->req;
+	u32 before = 0;
+	u64 start;
+
+	sim_reset(sim, PSN0, PSN1);
+	start = sim->now;
+	sim->slot = SIM_REGION;
+	req->rtt_min = rtt;
+	req->rtt = rtt;
+	req->srtt = rtt;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, SIM_REGION, SIG);
+	for (;;) {
+		while (sim_emit(sim, 0))
+			;
+		KUNIT_ASSERT_GT(test, sim->sent[0], before);
+		KUNIT_EXPECT_LE(test, sim->sent[0] - before, ROE_PACE_PKTS);
+		before = sim->sent[0];
+		if (before >= ROE_WINDOW_PKTS)
+			break;
+		sim->now = roe_timer_next(qp);
+		KUNIT_ASSERT_LE(test, sim->now, start + rtt);
+		sim_timer(sim, 0);
+	}
+	KUNIT_EXPECT_GE(test, sim->now, start + rtt / 2);
+	KUNIT_EXPECT_EQ(test, before, ROE_WINDOW_PKTS);
+}
+
+/* On a long path each further gap of one flight is answered by twice as many packets. */
+static void sim_probe_gaps(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = NSEC_PER_SEC };
+	unsigned int i, far;
+
+	for (far = 0; far < 2; far++) {
+		sim_reset(sim, PSN0, PSN1);
+		qp->req.rtt_min = far ? ROE_WAY_LONG_NS : ROE_WAY_LONG_NS - 1;
+		qp->req.srtt = qp->req.rtt_min;
+		qp->req.rtt = qp->req.rtt_min;
+		pass(qp, 128, 0);
+		for (i = 0; i < 3; i++) {
+			roe_requester_gap(qp, &ctx);
+			KUNIT_EXPECT_EQ(test, qp->req.probe, ROE_PROBE_PKTS << (far ? i : 0));
+			/* what was kept behind the probe counts, too */
+			pass(qp, 0, 20);
+		}
+		/* of another flight nothing is known */
+		pass(qp, 64, 68);
+		roe_requester_gap(qp, &ctx);
+		KUNIT_EXPECT_EQ(test, qp->req.probe, ROE_PROBE_PKTS);
+	}
+}
+
 /* As many answers as packets, or one for all of them: that is one round trip. */
 static void sim_widen_single(struct kunit *test)
 {
@@ -809,7 +901,13 @@ static void sim_two_copies(struct kunit *test)
 	roe_requester_gap(qp, &ctx);
 	pass(qp, 0, 4);
 	KUNIT_EXPECT_EQ(test, ro->patience, 0);
+	/* a round trip is shorter than the shortest sample, which was the last one of a burst */
 	pass(qp, 16, 8);
+	roe_requester_gap(qp, &ctx);
+	ro->asked -= qp->req.rtt_min * 4 / 5;
+	pass(qp, 0, 4);
+	KUNIT_EXPECT_EQ(test, ro->patience, 0);
+	pass(qp, 16, 12);
 	roe_requester_gap(qp, &ctx);
 	pass(qp, 0, 4);
 	KUNIT_EXPECT_GT(test, ro->patience, 0);
@@ -4301,6 +4399,9 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(sim_collect),
 	KUNIT_CASE(sim_widen),
 	KUNIT_CASE(sim_widen_far),
+	KUNIT_CASE(sim_widen_queue),
+	KUNIT_CASE(sim_pace),
+	KUNIT_CASE(sim_probe_gaps),
 	KUNIT_CASE(sim_widen_single),
 	KUNIT_CASE(sim_widen_late),
 	KUNIT_CASE(sim_two_copies),

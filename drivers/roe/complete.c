@@ -314,6 +314,7 @@ static void stop_sending(struct roe_qp *qp)
 	req->rnr_wait = false;
 	req->rnr_deadline = 0;
 	req->rd_out = 0;
+	req->pace_wake = 0;
 	qp->rate.wake = 0;
 	roe_unsent_reset(&qp->unsent);
 	/* SQE has no timer to retry page requests, but received messages may need pages */

@@ -101,7 +101,7 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 static void seq_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_qp_count(qp, ROE_STAT_SEQ_NAK_RCVD);
-	if (qp->req.told || roe_reorder_nak(qp, ctx))
+	if (qp->req.told || roe_reorder_nak(qp, ctx, roe_requester_probes(&qp->req)))
 		return;
 	qp->req.told = true;
 	roe_requester_gap(qp, ctx);

@@ -182,6 +182,9 @@ struct roe_req {
 	u32	ssthresh;	/* ... per round trip by 1/8 below this, by a few packets above */
 	u32	widened;	/* ... packets acknowledged since it grew, times that step */
 	u32	counted;	/* una when widened was last updated */
+	u32	paced_psn;	/* on a long path: PSNs before this may leave now ... */
+	u64	paced_at;	/* ... as of this time, ns; 0: there is no pace */
+	u64	pace_wake;	/* ns: when more may leave, which the window allows; 0: never */
 	u32	recover;	/* a loss of PSNs before this has cut the window already */
 	u32	eased;		/* a CNP has cut the window already for PSNs before this */
 	u32	alpha;		/* DCQCN, 1/1024: the next CNP cuts cwnd by cwnd * alpha / 2 */
@@ -190,6 +193,7 @@ struct roe_req {
 	u32	probe;		/* after a NAK: packets to send, then wait; 0: no limit */
 	u32	probe_end;	/* PSN after them */
 	bool	probe_rnr;	/* that NAK was an RNR NAK */
+	u8	gaps;		/* gaps closed since recover was set, as a peer does that keeps */
 	u8	probe_misses;	/* probes in a row that found: the peer keeps nothing */
 	u32	rd_out;		/* READ and ATOMIC started, not complete */
 	u32	since_ack;	/* packets since the last AckReq */

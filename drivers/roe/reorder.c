@@ -42,17 +42,20 @@ static void wait_for_una(struct roe_req *req, const struct roe_ctx *ctx, u64 lea
  * roe_reorder_nak() - NAK 0x60: the peer misses the packet at una
  * @qp: all before una is acknowledged
  * @ctx: the time
+ * @sent: una was sent again already, behind a packet that has closed another gap: a peer that
+ *	keeps packets names the next gap when that packet arrives, and una follows
  *
  * Return: true if it may only be late: then una moves, or roe_completer_overdue() is called.
  */
-bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx)
+bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx, bool sent)
 {
 	struct roe_reorder *ro = &qp->req.reorder;
+	u64 wait = max_t(u64, patience_ns(&qp->req), sent ? qp->req.srtt / 4 : 0);
 
-	if (!ro->patience)
+	if (!wait)
 		return false;
 	if (!ro->until)
-		ro->until = ctx->now + patience_ns(&qp->req);
+		ro->until = ctx->now + wait;
 	ro->nak = true;
 	return true;
 }
@@ -168,7 +171,7 @@ static void learn(struct roe_req *req, u64 took)
 {
 	struct roe_reorder *ro = &req->reorder;
 
-	if (took < req->rtt_min) {
+	if (took < req->rtt_min - req->rtt_min / 4) {
 		ro->patience = clamp(2 * ro->patience, PATIENCE_MIN, PATIENCE_MAX);
 		ro->losses = 0;
 	} else if (ro->patience && !ro->own && ++ro->losses == LOSSES_MAX) {

@@ -236,13 +236,19 @@ bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx)
 	return true;
 }
 
+/* Is what is in flight rather on the wire than in queues? */
+static bool is_long(const struct roe_req *req)
+{
+	return req->rtt_min >= ROE_WAY_LONG_NS;
+}
+
 /* How many packets to send into a gap before the next answer; 0: no limit. */
 static u32 next_probe(struct roe_req *req)
 {
 	if (req->probe && req->una == req->probe_end)
 		return min(2 * req->probe, req->cwnd);
 	if (req->probe_misses < ROE_PROBE_MISSES)
-		return ROE_PROBE_PKTS;
+		return min(ROE_PROBE_PKTS << req->gaps, req->cwnd);
 	/* probe a peer that kept nothing again at times: it may have been short of memory */
 	if (++req->probe_misses == ROE_PROBE_AGAIN)
 		req->probe_misses = ROE_PROBE_MISSES - 1;
@@ -289,6 +295,18 @@ static bool waited(struct roe_qp *qp)
 }
 
 /**
+ * roe_requester_probes() - has una been sent again, as a part of the probe into the gap before?
+ * @req: of an RC QP
+ *
+ * Return: true if so.
+ */
+bool roe_requester_probes(const struct roe_req *req)
+{
+	return req->probe && !req->probe_rnr && is_long(req) &&
+	       roe_psn_diff(req->probe_end, req->una) > 0;
+}
+
+/**
  * roe_requester_gap() - NAK 0x60: the peer misses the packet at una
  * @qp: all before una is acknowledged
  * @ctx: the time; takes notifications
@@ -296,20 +314,30 @@ static bool waited(struct roe_qp *qp)
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
-	u32 probe = next_probe(req);
+	bool first = roe_psn_diff(req->una, req->recover) >= 0;
 	bool once = !roe_reorder_sent_twice(req);
+	u32 probe;
+
+	if (first)
+		req->gaps = 0;
+	probe = next_probe(req);
 
 	if (waited(qp))
 		req->trains.on = false;
 	else
 		roe_trains_missed(qp, &req->trains, ctx->now, req->una);
 	/* reduce the window once for what was in flight together */
-	if (roe_psn_diff(req->una, req->recover) >= 0) {
+	if (first) {
 		roe_requester_lost(qp);
 		req->recover = req->max_psn;
 	}
 	if (!roe_requester_again(qp, ctx))
 		return;
+	/* the queue that was full has to have room for what is sent again */
+	if (first && req->paced_at) {
+		req->paced_psn = req->una;
+		req->paced_at = ctx->now;
+	}
 	/* another copy of it was in flight already: which one arrives is not known (Karn) */
 	if (!once)
 		req->reorder.asked = 0;
@@ -376,12 +404,28 @@ static u32 widest(const struct roe_qp *qp)
 	u32 shift = __ffs(qp->mtu), max, way;
 
 	max = clamp_t(u32, ROE_WINDOW_BYTES >> shift, ROE_WINDOW_PKTS, ROE_WINDOW_MAX);
-	if (likely(req->rtt_min < ROE_WAY_LONG_NS))
+	if (likely(!is_long(req)))
 		return max;
 	way = div_u64((u64)req->cwnd * req->rtt_min, max(req->srtt, req->rtt));
 	if (req->cwnd - way > 2 * max)
 		return max;
 	return min_t(u64, (u64)ROE_WINDOW_PER_NS * req->rtt_min >> shift, ROE_WINDOW_LONG);
+}
+
+/*
+ * By how many packets a full window grows in a round trip. On a long path a round trip that gets
+ * longer tells that a queue builds up, before it overflows: every packet lost then costs a round
+ * trip. Until then the window grows fast, as most of a transfer may be over before it is large.
+ */
+static u32 growth(const struct roe_req *req)
+{
+	bool first = req->cwnd < req->ssthresh;
+
+	if (!is_long(req))
+		return first ? max(ROE_WINDOW_STEP, req->cwnd / 8) : ROE_WINDOW_STEP;
+	if (!req->rd_out && req->rtt - req->rtt_min > max_t(u32, req->rtt_min / 16, ROE_WAY_JITTER_NS))
+		return first ? ROE_WINDOW_STEP : 1;
+	return max(ROE_WINDOW_STEP, req->cwnd / (first ? 8 : 32));
 }
 
 /*
@@ -405,7 +449,7 @@ static void widen(struct roe_qp *qp)
 
 	req->counted = req->una;
 	/* the path has changed, or only seemed long: larger windows are for long paths */
-	if (req->rtt_min < ROE_WAY_LONG_NS)
+	if (!is_long(req))
 		req->cwnd = min(req->cwnd, max);
 	/* no growth for the rest of the round trip that a CNP was about */
 	if (roe_psn_diff(req->una, req->eased) < 0)
@@ -413,8 +457,8 @@ static void widen(struct roe_qp *qp)
 	req->eased = req->una;
 	if (2 * flight < req->cwnd)
 		max = ROE_WINDOW_PKTS;
-	else if (req->cwnd < req->ssthresh)
-		step = max(step, req->cwnd / 8);
+	else
+		step = growth(req);
 	if (req->cwnd >= max)
 		return;
 	if (req->reorder.patience && acked)
@@ -460,6 +504,8 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->drops = 0;
 	allow_more(qp);
 	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
+		if (!req->probe_rnr && is_long(req))
+			req->gaps = min(req->gaps + 1, ROE_PROBE_GAPS);
 		req->probe = 0;
 		req->probe_misses = 0;
 	}
@@ -771,11 +817,46 @@ static bool start(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 static s32 window_left(const struct roe_qp *qp, u32 psn)
 {
 	const struct roe_req *req = &qp->req;
-	s32 behind = roe_psn_diff(psn, req->win_psn);
+	s32 behind = roe_psn_diff(psn, req->win_psn), left = req->cwnd;
 
 	if (behind < 0 || roe_psn_diff(req->win_psn, req->una) <= 0)
-		return (s32)req->cwnd - roe_psn_diff(psn, req->una);
-	return (s32)req->cwnd - behind - max(roe_psn_diff(req->win_first, req->una), 0);
+		left -= roe_psn_diff(psn, req->una);
+	else
+		left -= behind + max(roe_psn_diff(req->win_first, req->una), 0);
+	return req->paced_at ? min(left, roe_psn_diff(req->paced_psn, psn)) : left;
+}
+
+/*
+ * On a long path a window that opens at once, as it does behind a gap, leaves in small bursts:
+ * all of it would not fit into the queue of a router whose rate fills it. In a round trip it
+ * may be a quarter more than the window, so who sends as ACKs come is not held up.
+ */
+static void pace(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+	u32 burst = max_t(u32, req->cwnd / 8, ROE_PACE_PKTS);
+	s32 left = max(roe_psn_diff(req->paced_psn, req->wqe_psn), 0);
+	u64 more;
+
+	/* without a sample srtt is 0, and so is rtt_min */
+	if (!is_long(req) || !roe_qp_has_timer(qp)) {
+		req->paced_at = 0;
+		return;
+	}
+	req->pace_wake = 0;
+	more = div_u64((ctx->now - req->paced_at) * req->cwnd * 5, 4 * req->srtt);
+	if (!more)
+		return;
+	req->paced_psn = roe_psn_add(req->wqe_psn, min_t(u64, left + more, burst));
+	req->paced_at = ctx->now;
+}
+
+/* The window has room, the pace has not: go on when a burst may leave. */
+static void wait_for_pace(struct roe_req *req, const struct roe_ctx *ctx)
+{
+	if (req->paced_at && roe_psn_diff(req->paced_psn, req->wqe_psn) <= 0 &&
+	    roe_psn_diff(req->wqe_psn, req->una) < (s32)req->cwnd)
+		req->pace_wake = ctx->now + req->srtt / 16;
 }
 
 struct op_row {
@@ -843,9 +924,15 @@ static void ask_once(struct roe_qp *qp, struct roe_txb *txb)
 		prev->p.ackreq = false;
 }
 
+/*
+ * An ACK lets as many packets leave at once as it acknowledges. On a long path the queues of
+ * routers are small beside what is in flight, and full queues have room for small bursts only.
+ */
 static u32 ack_every(const struct roe_req *req)
 {
-	return min_t(u32, ROE_ACKREQ_EVERY, req->cwnd / 2);
+	u32 part = req->cwnd / (is_long(req) ? ROE_ACKREQ_PARTS : 2);
+
+	return min_t(u32, ROE_ACKREQ_EVERY, max_t(u32, part, ROE_WINDOW_MIN / 2));
 }
 
 /*
@@ -1325,6 +1412,8 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 {
 	unsigned int n, silent = 0;
 
+	if (qp->req.rtt_min)
+		pace(qp, ctx);
 	while (roe_txb_room(txb) && silent < ROE_WQE_BATCH) {
 		if (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
 			return false;
@@ -1342,8 +1431,10 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 		/* step() looks up the memory for the first packet, which is often the only one */
 		if (n && emit_stream(qp, ctx, txb))
 			continue;
-		if (!step(qp, ctx, txb))
+		if (!step(qp, ctx, txb)) {
+			wait_for_pace(&qp->req, ctx);
 			return false;
+		}
 		if (txb->n == n)
 			silent++;
 	}

@@ -244,10 +244,11 @@ u64 roe_timer_next(const struct roe_qp *qp)
 
 	next = min_not_zero(next, qp->hold.until);
 	/* called in each run; as a rule none of the other deadlines is set */
-	if (likely(!(req->rnr_deadline | req->drop_deadline | req->reorder.until |
+	if (likely(!(req->pace_wake | req->rnr_deadline | req->drop_deadline | req->reorder.until |
 		     resp->echo.until | resp->ack_after | resp->rnr_look | resp->kept_until |
 		     qp->rate.wake | qp->unsent.look | qp->defer_until | qp->pages_at)))
 		return next;
+	next = min_not_zero(next, req->pace_wake);
 	next = min_not_zero(next, req->rnr_deadline);
 	next = min_not_zero(next, req->drop_deadline);
 	next = min_not_zero(next, req->reorder.until);
@@ -393,7 +394,9 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		roe_responder_look(qp, ctx);
 	if (qp->resp.kept_until && ctx->now >= qp->resp.kept_until)
 		roe_responder_forget(qp);
-	/* the end of this run sends, or sets it again */
+	/* the end of this run sends, or sets them again */
+	if (req->pace_wake && ctx->now >= req->pace_wake)
+		req->pace_wake = 0;
 	if (qp->rate.wake && ctx->now >= qp->rate.wake)
 		qp->rate.wake = 0;
 	if (qp->unsent.look && ctx->now >= qp->unsent.look)

@@ -33,14 +33,18 @@
 #define ROE_WAY_LONG_NS		(2 * NSEC_PER_MSEC)
 #define ROE_WINDOW_PER_NS	2
 #define ROE_WINDOW_LONG		4096	/* ... packets: one ACK may retire all of them */
+#define ROE_WAY_JITTER_NS	(250 * NSEC_PER_USEC)	/* by which it varies without a queue */
+#define ROE_PACE_PKTS		16	/* may leave at once then, or an eighth of the window */
 #define ROE_WINDOW_MIN		8	/* after repeated loss */
 #define ROE_WINDOW_STEP		4	/* growth in a round trip, after the first loss */
 #define ROE_WINDOW_KEPT		7	/* tenths left of it after a loss, as in CUBIC (RFC 9438) */
-#define ROE_PROBE_PKTS		4	/* probe: packets sent into a gap before the next answer */
+#define ROE_PROBE_PKTS		4u	/* probe: packets sent into a gap before the next answer */
+#define ROE_PROBE_GAPS		6	/* ... twice as many at each further gap, so often */
 #define ROE_PROBE_MISSES	3	/* probes in vain: all that follows is sent at once */
 #define ROE_PROBE_AGAIN		32	/* ... at each gap, until the count has come to this */
 #define ROE_LOCAL_BEHIND	1024	/* a local WQE starts while fewer WQEs wait for an ACK */
 #define ROE_ACKREQ_EVERY	32	/* at least one AckReq in so many packets */
+#define ROE_ACKREQ_PARTS	16	/* ... and in a window, if the round trip takes long */
 #define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
 #define ROE_CREDIT_WRONG	8	/* messages accepted beyond the credits: ignore credits */
 /* UC: a packet at most so far behind ePSN, so soon after the last that was not, is a late copy. */
@@ -99,6 +103,7 @@ bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_not_ready(struct roe_qp *qp);
+bool roe_requester_probes(const struct roe_req *req);
 void roe_requester_probed(struct roe_qp *qp);
 void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_progress_part(struct roe_qp *qp, struct roe_ctx *ctx);
@@ -118,7 +123,7 @@ bool roe_completer_row(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rx_row
 void roe_completer_overdue(struct roe_qp *qp, struct roe_ctx *ctx);
 
 /* reorder.c: is a packet lost, or only late? */
-bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx);
+bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx, bool sent);
 bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
 		      const struct roe_rx_pkt *rx);
 bool roe_reorder_drop(struct roe_req *req, const struct roe_ctx *ctx, u32 psn);
