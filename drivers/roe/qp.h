@@ -312,7 +312,7 @@ struct roe_resp {
 	 * State of one connection: roe_responder_reset() zeroes this group, then sets the
 	 * fields that do not begin as zero. A new field that begins as zero needs no other code.
 	 */
-	struct_group(connection,
+	struct_group(connection,	/* so much is zeroed */
 		/* requests: responder.c */
 		u32	psn;		/* ePSN */
 		u32	msn;
@@ -332,7 +332,7 @@ struct roe_resp {
 		u32	gap_pkts;	/* ... there is still a gap this many packets later */
 		u64	gap_told;	/* ns: that NAK left; 0: not yet, or gap_psn has come */
 		u32	again_min;	/* least ns from that NAK to gap_psn; 0: unknown */
-		u64	kept_until;	/* ns: the kept requests are dropped then; 0: there are none */
+		u64	kept_until;	/* ns: kept requests are dropped then; 0: there are none */
 		u64	rnr_look;	/* ns: next look for a receive WQE; 0: none; answer.c */
 		u64	rnr_since;	/* ns: ... for which an RNR NAK waits since then */
 		u64	rnr_until;	/* ns: ... and leaves if there is none by then */

@@ -419,11 +419,13 @@ static u32 widest(const struct roe_qp *qp)
  */
 static u32 growth(const struct roe_req *req)
 {
+	u32 jitter = max_t(u32, req->rtt_min / 16, ROE_WAY_JITTER_NS);
 	bool first = req->cwnd < req->ssthresh;
 
 	if (!is_long(req))
 		return first ? max(ROE_WINDOW_STEP, req->cwnd / 8) : ROE_WINDOW_STEP;
-	if (!req->rd_out && req->rtt - req->rtt_min > max_t(u32, req->rtt_min / 16, ROE_WAY_JITTER_NS))
+	/* a READ waits for the responses to those before it */
+	if (!req->rd_out && req->rtt - req->rtt_min > jitter)
 		return first ? ROE_WINDOW_STEP : 1;
 	return max(ROE_WINDOW_STEP, req->cwnd / (first ? 8 : 32));
 }
