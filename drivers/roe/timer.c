@@ -15,6 +15,8 @@
  * - drop_deadline: the queue of this host that refused packets may have room again. A refusal
  *   says nothing about the network path, so it changes neither the RTO nor retry_cnt.
  *
+ * - pace_wake: the window has room, and on a long path more of it may leave (requester.c).
+ *
  * - reorder.until: until then a missing packet may only be late (reorder.c).
  *
  * - hold.until: small messages wait no longer for others to leave with (hold.c).
