@@ -805,6 +805,23 @@ static void sim_pace(struct kunit *test)
 	}
 	KUNIT_EXPECT_GE(test, sim->now, start + rtt / 2);
 	KUNIT_EXPECT_EQ(test, before, ROE_WINDOW_PKTS);
+
+	/* a READ is one packet, whatever comes back */
+	sim_reset(sim, PSN0, PSN1);
+	sim->slot = ROE_WINDOW_PKTS * SIM_MTU;
+	req->rtt_min = rtt;
+	req->rtt = rtt;
+	req->srtt = rtt;
+	sim_post(sim, 0, IB_WR_RDMA_READ, ROE_WINDOW_PKTS * SIM_MTU, SIG);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, ROE_PACE_PKTS * SIM_MTU, SIG);
+	while (sim_emit(sim, 0))
+		;
+	KUNIT_EXPECT_EQ(test, sim->sent[0], ROE_PACE_PKTS);
+	sim->now = roe_timer_next(qp);
+	KUNIT_EXPECT_LE(test, sim->now, start + 2 * rtt);
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], 1 + ROE_PACE_PKTS);
 }
 
 /* On a long path each further gap of one flight is answered by twice as many packets. */

@@ -9,8 +9,8 @@
 #define ROE_EARLY_SLOTS	512
 #define ROE_EARLY_MAX	4096
 
-/* A responder drops kept requests so long after the last one of them has arrived. */
-#define ROE_EARLY_KEPT_NS	(2ull * NSEC_PER_SEC)
+/* A responder drops kept requests so long after the last packet that was kept or closed a gap. */
+#define ROE_EARLY_KEPT_NS	(5ull * NSEC_PER_SEC)
 
 bool roe_early_keep(struct roe_early_set *set, u32 next, const struct roe_rx_pkt *rx, u32 mtu);
 struct roe_early *roe_early_take(struct roe_early_set *set, u32 psn,

@@ -50,7 +50,7 @@ static void wait_for_una(struct roe_req *req, const struct roe_ctx *ctx, u64 lea
 bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx, bool sent)
 {
 	struct roe_reorder *ro = &qp->req.reorder;
-	u64 wait = max_t(u64, patience_ns(&qp->req), sent ? qp->req.srtt / 4 : 0);
+	u64 wait = max_t(u64, patience_ns(&qp->req), sent ? qp->req.srtt : 0);
 
 	if (!wait)
 		return false;

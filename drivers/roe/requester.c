@@ -303,7 +303,8 @@ static bool waited(struct roe_qp *qp)
 bool roe_requester_probes(const struct roe_req *req)
 {
 	return req->probe && !req->probe_rnr && is_long(req) &&
-	       roe_psn_diff(req->probe_end, req->una) > 0;
+	       roe_psn_diff(req->probe_end, req->una) > 0 &&
+	       roe_psn_diff(req->wqe_psn, req->una) > 0;
 }
 
 /**
@@ -422,10 +423,10 @@ static u32 growth(const struct roe_req *req)
 	u32 jitter = max_t(u32, req->rtt_min / 16, ROE_WAY_JITTER_NS);
 	bool first = req->cwnd < req->ssthresh;
 
-	if (!is_long(req))
+	/* a READ waits for the responses to those before it, which is no queue on the path */
+	if (!is_long(req) || req->rd_out)
 		return first ? max(ROE_WINDOW_STEP, req->cwnd / 8) : ROE_WINDOW_STEP;
-	/* a READ waits for the responses to those before it */
-	if (!req->rd_out && req->rtt - req->rtt_min > jitter)
+	if (req->rtt - req->rtt_min > jitter)
 		return first ? ROE_WINDOW_STEP : 1;
 	return max(ROE_WINDOW_STEP, req->cwnd / (first ? 8 : 32));
 }
@@ -598,6 +599,7 @@ void roe_requester_local_drop(struct roe_qp *qp, struct roe_ctx *ctx, u32 psn)
 	if (roe_psn_diff(req->una, req->recover) >= 0) {
 		slow_down(req);
 		req->recover = req->max_psn;
+		req->gaps = 0;
 	}
 	/* the QP has gone back to @psn or before it, so @psn is sent again in any case */
 	if (req->rnr_wait || roe_psn_diff(req->wqe_psn, psn) <= 0)
@@ -813,31 +815,37 @@ static bool start(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *wqe)
 }
 
 /*
- * Packets that the window still allows from @psn on; not positive: it is full. Behind a READ or
+ * Packets that the window has room for from @psn on; not positive: it is full. Behind a READ or
  * ATOMIC only requests count, not the PSNs of its responses, which read_window_open() bounds.
  */
+static s32 window_room(const struct roe_req *req, u32 psn)
+{
+	s32 behind = roe_psn_diff(psn, req->win_psn);
+
+	if (behind < 0 || roe_psn_diff(req->win_psn, req->una) <= 0)
+		return (s32)req->cwnd - roe_psn_diff(psn, req->una);
+	return (s32)req->cwnd - behind - max(roe_psn_diff(req->win_first, req->una), 0);
+}
+
+/* Packets that may leave now from @psn on: the window has room, and on a long path the pace. */
 static s32 window_left(const struct roe_qp *qp, u32 psn)
 {
 	const struct roe_req *req = &qp->req;
-	s32 behind = roe_psn_diff(psn, req->win_psn), left = req->cwnd;
+	s32 room = window_room(req, psn);
 
-	if (behind < 0 || roe_psn_diff(req->win_psn, req->una) <= 0)
-		left -= roe_psn_diff(psn, req->una);
-	else
-		left -= behind + max(roe_psn_diff(req->win_first, req->una), 0);
-	return req->paced_at ? min(left, roe_psn_diff(req->paced_psn, psn)) : left;
+	return req->paced_at ? min(room, roe_psn_diff(req->paced_psn, psn)) : room;
 }
 
 /*
  * On a long path a window that opens at once, as it does behind a gap, leaves in small bursts:
  * all of it would not fit into the queue of a router whose rate fills it. In a round trip it
- * may be a quarter more than the window, so who sends as ACKs come is not held up.
+ * may be a quarter more than the window, so a QP that sends as ACKs come is not held up.
  */
 static void pace(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 	u32 burst = max_t(u32, req->cwnd / 8, ROE_PACE_PKTS);
-	s32 left = max(roe_psn_diff(req->paced_psn, req->wqe_psn), 0);
+	u32 left = max(roe_psn_diff(req->paced_psn, req->wqe_psn), 0);
 	u64 more;
 
 	/* without a sample srtt is 0, and so is rtt_min */
@@ -847,17 +855,22 @@ static void pace(struct roe_qp *qp, const struct roe_ctx *ctx)
 	}
 	req->pace_wake = 0;
 	more = div_u64((ctx->now - req->paced_at) * req->cwnd * 5, 4 * req->srtt);
-	if (!more)
-		return;
-	req->paced_psn = roe_psn_add(req->wqe_psn, min_t(u64, left + more, burst));
-	req->paced_at = ctx->now;
+	if (left + more >= burst) {
+		left = burst;
+		req->paced_at = ctx->now;
+	} else {
+		/* the fraction of a packet counts the next time */
+		left += more;
+		req->paced_at += div_u64(more * 4 * req->srtt, 5 * req->cwnd);
+	}
+	req->paced_psn = roe_psn_add(req->wqe_psn, left);
 }
 
 /* The window has room, the pace has not: go on when a burst may leave. */
 static void wait_for_pace(struct roe_req *req, const struct roe_ctx *ctx)
 {
 	if (req->paced_at && roe_psn_diff(req->paced_psn, req->wqe_psn) <= 0 &&
-	    roe_psn_diff(req->wqe_psn, req->una) < (s32)req->cwnd)
+	    window_room(req, req->wqe_psn) > 0)
 		req->pace_wake = ctx->now + req->srtt / 16;
 }
 
@@ -932,7 +945,7 @@ static void ask_once(struct roe_qp *qp, struct roe_txb *txb)
  */
 static u32 ack_every(const struct roe_req *req)
 {
-	u32 part = req->cwnd / (is_long(req) ? ROE_ACKREQ_PARTS : 2);
+	u32 part = req->cwnd >> (is_long(req) ? ROE_ACKREQ_SHIFT : 1);
 
 	return min_t(u32, ROE_ACKREQ_EVERY, max_t(u32, part, ROE_WINDOW_MIN / 2));
 }
@@ -1141,6 +1154,8 @@ static bool emit_query(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_swqe *
 	fill_query(txb, pkt, wqe);
 	if (off)
 		roe_timer_reread(qp, ctx->now, pkt->p.psn);
+	/* for the pace the request is one packet, whatever comes back */
+	req->paced_psn = roe_psn_add(req->paced_psn, wqe->last_psn - req->wqe_psn);
 	req->wqe_psn = roe_psn_add(wqe->last_psn, 1);
 	return true;
 }

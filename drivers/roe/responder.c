@@ -488,8 +488,8 @@ static void expected_and_early(struct roe_qp *qp, struct roe_ctx *ctx,
 		}
 		roe_early_free(early);
 	}
-	if (!resp->early.nr)
-		resp->kept_until = 0;
+	if (resp->kept_until)
+		resp->kept_until = resp->early.nr ? ctx->now + ROE_EARLY_KEPT_NS : 0;
 	if (resp->fatal || resp->nak_state)
 		return;
 	if (resp->early.nr && (closed || unsure))

@@ -129,6 +129,7 @@ void roe_timer_disarm(struct roe_qp *qp)
 	qp->req.early_deadline = 0;
 	qp->req.drop_deadline = 0;
 	qp->req.reorder.until = 0;
+	qp->req.reorder.nak = false;
 }
 
 ROE_EXPORT_FOR_TEST(roe_timer_disarm);
@@ -317,6 +318,7 @@ static void lost(struct roe_qp *qp, const struct roe_ctx *ctx)
 		return;
 	roe_requester_lost(qp);
 	req->recover = req->max_psn;
+	req->gaps = 0;
 }
 
 /* Nothing was acknowledged for a whole Local ACK Timeout. */

@@ -44,7 +44,7 @@
 #define ROE_PROBE_AGAIN		32	/* ... at each gap, until the count has come to this */
 #define ROE_LOCAL_BEHIND	1024	/* a local WQE starts while fewer WQEs wait for an ACK */
 #define ROE_ACKREQ_EVERY	32	/* at least one AckReq in so many packets */
-#define ROE_ACKREQ_PARTS	16	/* ... and in a window, if the round trip takes long */
+#define ROE_ACKREQ_SHIFT	4	/* ... and 16 in a window, if the round trip takes long */
 #define ROE_PSN_SPAN		0x800000u	/* PSNs outstanding at most (wire.md 4.1) */
 #define ROE_CREDIT_WRONG	8	/* messages accepted beyond the credits: ignore credits */
 /* UC: a packet at most so far behind ePSN, so soon after the last that was not, is a late copy. */
