@@ -140,6 +140,7 @@ def ktap(lines, c):
     stack = []  # [plan, seen, bad seen] by level
     total = 0
     began = False
+    more = 0  # lines of a failure's message
     for line in lines:
         line = re.sub(r"^(<\d+>)?\[\s*\d+\.\d+\](\[[^]]*\])? ?", "", line.rstrip("\r\n"))
         body = line.lstrip(" ")
@@ -160,9 +161,16 @@ def ktap(lines, c):
             continue
         m = RESULT.match(body)
         if not m or not m.group(2) or level > len(stack):
-            if body.startswith("# ") and ("EXPECT" in body or "ASSERT" in body or "FAILED" in body):
-                print("      " + body)
+            if body.startswith("# "):
+                failure = re.search("EXPECT|ASSERT|FAILED", body)
+                more = DIAG if failure else 0
+                if failure:
+                    print("      " + body)
+            elif more:
+                more -= 1
+                print("        " + body)
             continue
+        more = 0
         ok = m.group(1) == "ok"
         if level == len(stack):  # parameters have no KTAP header on old kernels
             stack.append([None, 0, 0])
