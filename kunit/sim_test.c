@@ -3409,7 +3409,7 @@ static void error_swapped(struct kunit *test)
 
 #define LATE_PKTS	8
 
-/* A READ of LATE_PKTS responses is asked for, and they are on the wire: @pkts. */
+/* A READ of LATE_PKTS responses is asked for, and a round trip later they are there: @pkts. */
 static void read_late(struct sim *sim, struct sim_pkt **pkts)
 {
 	sim_post(sim, 0, IB_WR_RDMA_READ, LATE_PKTS * SIM_MTU, SIG);
@@ -3419,6 +3419,13 @@ static void read_late(struct sim *sim, struct sim_pkt **pkts)
 	sim_put(sim, pkts[0]);
 	sim_emit(sim, 1);
 	KUNIT_ASSERT_EQ(sim->test, take_all(sim, pkts, LATE_PKTS), LATE_PKTS);
+	sim->now += sim->side[0].qp->req.rtt_min;
+}
+
+static void lose(struct sim *sim, struct sim_pkt **pkts, unsigned int n)
+{
+	while (n--)
+		sim_put(sim, *pkts++);
 }
 
 static void bring(struct sim *sim, struct sim_pkt *pkt)
@@ -3713,6 +3720,146 @@ static void error_late_lost(struct kunit *test)
 	KUNIT_ASSERT_TRUE(test, sim_run(sim));
 	KUNIT_EXPECT_NULL(test, sim_check(sim));
 	KUNIT_EXPECT_EQ(test, req->reorder.patience, 4);
+}
+
+static struct sim *with_long_rtt(struct kunit *test)
+{
+	struct sim *sim = with_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+
+	req->srtt = ROE_WAY_LONG_NS;
+	req->rtt_min = ROE_WAY_LONG_NS;
+	return sim;
+}
+
+/* On a long path the first gap of all is waited for: a late response closes it. */
+static void error_late_far(struct kunit *test)
+{
+	struct sim *sim = with_long_rtt(test);
+	struct roe_reorder *ro = &sim->side[0].qp->req.reorder;
+	struct sim_pkt *pkts[LATE_PKTS];
+	unsigned int i;
+
+	read_late(sim, pkts);
+	swap(pkts[0], pkts[2]);
+	for (i = 0; i < LATE_PKTS; i++)
+		bring(sim, pkts[i]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	KUNIT_EXPECT_GT(test, ro->patience, 0);
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
+}
+
+/* Once in vain, no second time. */
+static void error_late_far_lost(struct kunit *test)
+{
+	struct sim *sim = with_long_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[LATE_PKTS];
+	u64 start;
+
+	read_late(sim, pkts);
+	sim_put(sim, pkts[0]);
+	bring(sim, pkts[1]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	start = sim->now;
+	sim->now = roe_timer_next(sim->side[0].qp);
+	KUNIT_EXPECT_EQ(test, sim->now - start, req->srtt / 2);
+	lose(sim, pkts + 2, LATE_PKTS - 2);
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	sim->now += ROE_WAY_LONG_NS;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, req->reorder.patience, 0);
+	read_late(sim, pkts);
+	sim_put(sim, pkts[0]);
+	bring(sim, pkts[1]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 1);
+	lose(sim, pkts + 2, LATE_PKTS - 2);
+}
+
+/*
+ * A response from behind the gap, or a NAK for it, tells how long the round trip is. One for a
+ * message that takes a receive WQE may have waited for that.
+ */
+static void error_late_sample(struct kunit *test)
+{
+	static const u8 ops[] = { IB_WR_RDMA_READ, IB_WR_RDMA_WRITE, IB_WR_SEND };
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[LATE_PKTS], *nak;
+	unsigned int i;
+
+	sim->slot = LATE_PKTS * SIM_MTU;
+	read_late(sim, pkts);
+	sim_put(sim, pkts[0]);
+	sim->now += 2 * ROE_WAY_LONG_NS - SIM_WIRE_NS / 10;
+	bring(sim, pkts[1]);
+	KUNIT_EXPECT_EQ(test, req->rtt, 2 * ROE_WAY_LONG_NS);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	lose(sim, pkts + 2, LATE_PKTS - 2);
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		sim_reset(sim, PSN0, PSN1);
+		sim_post(sim, 0, ops[i], 100, SIG);
+		sim_post(sim, 0, ops[i], 100, SIG);
+		sim_emit(sim, 0);
+		KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 2), 2);
+		sim_put(sim, pkts[0]);
+		sim_receive(sim, 1, &pkts[1]->rx);
+		sim_put(sim, pkts[1]);
+		sim_emit(sim, 1);
+		KUNIT_ASSERT_EQ(test, take_all(sim, &nak, 1), 1);
+		KUNIT_ASSERT_EQ(test, nak->rx.p.syndrome, ROE_AETH_NAK | ROE_NAK_PSN_SEQ);
+		sim->now += 2 * ROE_WAY_LONG_NS - SIM_WIRE_NS / 10;
+		bring(sim, nak);
+		KUNIT_EXPECT_EQ(test, req->rtt, ops[i] == IB_WR_SEND ? 0 : 2 * ROE_WAY_LONG_NS);
+	}
+}
+
+/*
+ * READs are sent again. Where the network changes the order, no other READ is added to them,
+ * and responses are kept again as soon as they can be answers to the second copy.
+ */
+static void error_late_second(struct kunit *test)
+{
+	struct sim *sim = with_long_rtt(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	struct sim_pkt *pkts[LATE_PKTS], *more[LATE_PKTS], *again;
+	unsigned int i;
+
+	req->reorder.patience = 4;
+	read_late(sim, pkts);
+	sim_put(sim, pkts[0]);
+	bring(sim, pkts[1]);
+	sim->now = req->reorder.until;
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, &again, 1), 1);
+	sim_post(sim, 0, IB_WR_RDMA_READ, SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+
+	for (i = 0; i < SIM_REGION; i++)
+		sim->side[1].src[i]++;
+	sim_receive(sim, 1, &again->rx);
+	sim_put(sim, again);
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_EQ(test, take_all(sim, more, LATE_PKTS), LATE_PKTS);
+	/* a response to the first copy, then those to the second */
+	sim->now += ROE_WAY_LONG_NS / 2;
+	bring(sim, pkts[2]);
+	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, 0);
+	sim->now += ROE_WAY_LONG_NS / 4;
+	for (i = LATE_PKTS; --i; )
+		bring(sim, more[i]);
+	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, LATE_PKTS - 1);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
+	bring(sim, more[0]);
+	KUNIT_EXPECT_EQ(test, requests(sim), 1);
+	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, 0);
+	lose(sim, pkts + 3, LATE_PKTS - 3);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_NULL(test, sim_check(sim));
 }
 
 /* Where nothing is ever late there is no waiting for it. */
@@ -4378,6 +4525,10 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_late_kept),
 	KUNIT_CASE(error_late_atomic),
 	KUNIT_CASE(error_late_lost),
+	KUNIT_CASE(error_late_far),
+	KUNIT_CASE(error_late_far_lost),
+	KUNIT_CASE(error_late_sample),
+	KUNIT_CASE(error_late_second),
 	KUNIT_CASE(error_late_never),
 	KUNIT_CASE(error_late_thrown_away),
 	KUNIT_CASE(error_late_passed),

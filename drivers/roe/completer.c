@@ -101,6 +101,9 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 static void seq_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_qp_count(qp, ROE_STAT_SEQ_NAK_RCVD);
+	/* it answers a packet behind una; where una takes a receive WQE it may have waited for that */
+	if (!roe_credit_takes(oldest(qp)))
+		roe_timer_sample(qp, ctx->now, roe_psn_add(qp->req.una, 1));
 	if (qp->req.told || roe_reorder_nak(qp, ctx, roe_requester_probes(&qp->req)))
 		return;
 	qp->req.told = true;
@@ -448,6 +451,11 @@ static void out_of_turn(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe
 {
 	struct roe_req *req = &qp->req;
 
+	/*
+	 * It answers the packet that is timed, though una does not move. To go back to una ends
+	 * the timing, and without a sample nothing can be told to be late.
+	 */
+	roe_timer_sample(qp, ctx->now, roe_psn_add(rx->p.psn, 1));
 	if (roe_reorder_keep(qp, ctx, rx))
 		return;
 	/* its request has been sent again, too, or will be together with una */

@@ -160,10 +160,12 @@ struct roe_early_set {
 struct roe_reorder {
 	u64	until;		/* ns: una counts as late, not lost, until then; 0: no wait */
 	u64	asked;		/* ns: una seemed lost and was sent again then; 0: it was not */
+	u64	again;		/* ns: the last time that a packet was sent more than once */
 	u32	once_psn;	/* no PSN from here on was sent more than once */
 	u32	dropped_psn;	/* highest PSN of a discarded response; if @dropped */
 	u8	patience;	/* how late una may be, quarters of srtt; 0: path keeps order */
 	u8	losses;		/* gaps in a row that no late packet has closed */
+	bool	tried;		/* a gap has closed: @patience is known */
 	bool	own;		/* this side discarded una: says nothing about the network */
 	bool	nak;		/* the peer said by NAK 0x60 that una is missing */
 	bool	dropped;	/* a response after una was discarded, not asked for again */

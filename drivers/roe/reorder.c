@@ -11,8 +11,9 @@
  * it stops waiting.
  *
  * READ responses that come meanwhile are kept (early.c) and have their turn once the gap
- * has closed. But only responses that were asked for once: a READ that is sent again reads the
- * memory a second time, and what was read before must not follow what was read after.
+ * has closed. But a READ that is sent again reads the memory a second time, and what was read
+ * before must not follow what was read after: of responses that were asked for twice only those
+ * are kept that come too late for an answer to the first copy.
  */
 #include "early.h"
 #include "transport.h"
@@ -21,9 +22,21 @@
 #define PATIENCE_MAX	4
 #define LOSSES_MAX	16	/* so many gaps in a row: this is loss, not reordering */
 
+/*
+ * How late una may be, in quarters of a round trip. On a long path the first gap of all is waited
+ * for as well: to wait in vain costs half a round trip once, and not to wait costs many, as READ
+ * responses are not kept until all that was in flight then has been sent again.
+ */
+static u32 patience(const struct roe_req *req)
+{
+	if (!req->reorder.tried && roe_timer_is_long(req))
+		return PATIENCE_MIN;
+	return req->reorder.patience;
+}
+
 static u64 patience_ns(const struct roe_req *req)
 {
-	return (u64)req->srtt * req->reorder.patience / 4;
+	return (u64)req->srtt * patience(req) / 4;
 }
 
 /*
@@ -60,6 +73,23 @@ bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx, bool sent)
 	return true;
 }
 
+/* Less than the answer to a packet takes that was sent so long ago. */
+static bool sooner(const struct roe_req *req, u64 took)
+{
+	return took < req->rtt_min - req->rtt_min / 4;
+}
+
+/* Is a response with this PSN the answer to the last copy of its request? */
+static bool answers_last(const struct roe_req *req, const struct roe_ctx *ctx, u32 psn)
+{
+	const struct roe_reorder *ro = &req->reorder;
+
+	if (roe_psn_diff(psn, ro->once_psn) >= 0)
+		return true;
+	return req->rtt_min && roe_psn_diff(psn, req->wqe_psn) < 0 &&
+	       !sooner(req, ctx->now - ro->again);
+}
+
 /**
  * roe_reorder_keep() - keep a response whose turn has not come
  * @qp: the response at una is missing
@@ -75,7 +105,7 @@ bool roe_reorder_keep(struct roe_qp *qp, const struct roe_ctx *ctx,
 	struct roe_req *req = &qp->req;
 	struct roe_reorder *ro = &req->reorder;
 
-	if (!ro->patience || roe_psn_diff(rx->p.psn, ro->once_psn) < 0 ||
+	if (!patience(req) || !answers_last(req, ctx, rx->p.psn) ||
 	    !roe_early_keep(&ro->early, req->una, rx, qp->mtu))
 		return false;
 	/* una was sent again already: if that is lost as well a deadline finds out */
@@ -171,7 +201,8 @@ static void learn(struct roe_req *req, u64 took)
 {
 	struct roe_reorder *ro = &req->reorder;
 
-	if (took < req->rtt_min - req->rtt_min / 4) {
+	ro->tried = true;
+	if (sooner(req, took)) {
 		ro->patience = clamp(2 * ro->patience, PATIENCE_MIN, PATIENCE_MAX);
 		ro->losses = 0;
 	} else if (ro->patience && !ro->own && ++ro->losses == LOSSES_MAX) {
@@ -189,10 +220,13 @@ void roe_reorder_progress(struct roe_req *req, const struct roe_ctx *ctx)
 {
 	struct roe_reorder *ro = &req->reorder;
 
-	if (ro->asked)
+	if (ro->asked) {
 		learn(req, ctx->now - ro->asked);
-	else if (ro->until)
+	} else if (ro->until) {
+		ro->patience = patience(req);
 		ro->losses = 0;
+		ro->tried = true;
+	}
 	ro->asked = 0;
 	ro->until = 0;
 	ro->nak = false;

@@ -236,12 +236,6 @@ bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx)
 	return true;
 }
 
-/* Is what is in flight rather on the wire than in queues? */
-static bool is_long(const struct roe_req *req)
-{
-	return req->rtt_min >= ROE_WAY_LONG_NS;
-}
-
 /* How many packets to send into a gap before the next answer; 0: no limit. */
 static u32 next_probe(struct roe_req *req)
 {
@@ -302,7 +296,7 @@ static bool waited(struct roe_qp *qp)
  */
 bool roe_requester_probes(const struct roe_req *req)
 {
-	return req->probe && !req->probe_rnr && is_long(req) &&
+	return req->probe && !req->probe_rnr && roe_timer_is_long(req) &&
 	       roe_psn_diff(req->probe_end, req->una) > 0 &&
 	       roe_psn_diff(req->wqe_psn, req->una) > 0;
 }
@@ -405,7 +399,7 @@ static u32 widest(const struct roe_qp *qp)
 	u32 shift = __ffs(qp->mtu), max, way;
 
 	max = clamp_t(u32, ROE_WINDOW_BYTES >> shift, ROE_WINDOW_PKTS, ROE_WINDOW_MAX);
-	if (likely(!is_long(req)))
+	if (likely(!roe_timer_is_long(req)))
 		return max;
 	way = div_u64((u64)req->cwnd * req->rtt_min, max(req->srtt, req->rtt));
 	if (req->cwnd - way > 2 * max)
@@ -424,7 +418,7 @@ static u32 growth(const struct roe_req *req)
 	bool first = req->cwnd < req->ssthresh;
 
 	/* a READ waits for the responses to those before it, which is no queue on the path */
-	if (!is_long(req) || req->rd_out)
+	if (!roe_timer_is_long(req) || req->rd_out)
 		return first ? max(ROE_WINDOW_STEP, req->cwnd / 8) : ROE_WINDOW_STEP;
 	if (req->rtt - req->rtt_min > jitter)
 		return first ? ROE_WINDOW_STEP : 1;
@@ -452,7 +446,7 @@ static void widen(struct roe_qp *qp)
 
 	req->counted = req->una;
 	/* the path has changed, or only seemed long: larger windows are for long paths */
-	if (!is_long(req))
+	if (!roe_timer_is_long(req))
 		req->cwnd = min(req->cwnd, max);
 	/* no growth for the rest of the round trip that a CNP was about */
 	if (roe_psn_diff(req->una, req->eased) < 0)
@@ -507,7 +501,7 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->drops = 0;
 	allow_more(qp);
 	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
-		if (!req->probe_rnr && is_long(req))
+		if (!req->probe_rnr && roe_timer_is_long(req))
 			req->gaps = min(req->gaps + 1, ROE_PROBE_GAPS);
 		req->probe = 0;
 		req->probe_misses = 0;
@@ -717,11 +711,17 @@ static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
  * way back, and after one loss all of them are sent again. One READ may always start. So may
  * any other while at most half a window is outstanding, even if it does not fit into the
  * window: otherwise the way back would be empty for a round trip after each of them.
+ *
+ * Where the network changes the order, no READ is added to those that are sent again: responses
+ * to these are not kept (reorder.c), so it would be sent again together with them, and so on
+ * for ever.
  */
 static bool read_window_open(const struct roe_req *req, u32 npsn)
 {
 	u32 out = (req->psn - req->una) & ROE_PSN_MASK;
 
+	if (req->rd_out && req->reorder.patience && roe_reorder_sent_twice(req))
+		return false;
 	return !req->rd_out || out + npsn <= req->cwnd || out <= req->cwnd / 2;
 }
 
@@ -849,7 +849,7 @@ static void pace(struct roe_qp *qp, const struct roe_ctx *ctx)
 	u64 more;
 
 	/* without a sample srtt is 0, and so is rtt_min */
-	if (!is_long(req) || !roe_qp_has_timer(qp)) {
+	if (!roe_timer_is_long(req) || !roe_qp_has_timer(qp)) {
 		req->paced_at = 0;
 		return;
 	}
@@ -945,7 +945,7 @@ static void ask_once(struct roe_qp *qp, struct roe_txb *txb)
  */
 static u32 ack_every(const struct roe_req *req)
 {
-	u32 part = req->cwnd >> (is_long(req) ? ROE_ACKREQ_SHIFT : 1);
+	u32 part = req->cwnd >> (roe_timer_is_long(req) ? ROE_ACKREQ_SHIFT : 1);
 
 	return min_t(u32, ROE_ACKREQ_EVERY, max_t(u32, part, ROE_WINDOW_MIN / 2));
 }
@@ -1170,6 +1170,7 @@ static void sent(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	p->pkey = qp->pkey;
 	if (roe_psn_diff(p->psn, req->max_psn) < 0) {
 		txb->pkt[txb->n - 1].again = true;
+		req->reorder.again = ctx->now;
 		roe_qp_count(qp, ROE_STAT_RETRANS);
 	} else if (p->ackreq) {
 		roe_timer_start_sample(qp, ctx->now, p->psn);

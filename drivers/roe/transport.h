@@ -182,6 +182,13 @@ void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_timer_disarm(struct roe_qp *qp);
 void roe_timer_start_sample(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn);
+
+/* Is the path long: is what is in flight rather on the wire than in queues? */
+static inline bool roe_timer_is_long(const struct roe_req *req)
+{
+	return req->rtt_min >= ROE_WAY_LONG_NS;
+}
+
 void roe_timer_reread(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_reread_sample(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx);
