@@ -3477,9 +3477,8 @@ static void error_late_first(struct kunit *test)
  * A clock has sent the READ again when a response to the first one implies what it knew: no
  * third READ, and nothing is learnt from what the second one brings soon after it.
  */
-static void error_late_clock(struct kunit *test)
+static void late_clock(struct kunit *test, struct sim *sim)
 {
-	struct sim *sim = with_rtt(test);
 	struct roe_req *req = &sim->side[0].qp->req;
 	struct sim_pkt *pkts[LATE_PKTS], *again;
 	struct roe_pkt p;
@@ -3503,6 +3502,11 @@ static void error_late_clock(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, req->reorder.patience, 0);
 	for (i = 2; i < LATE_PKTS; i++)
 		sim_put(sim, pkts[i]);
+}
+
+static void error_late_clock(struct kunit *test)
+{
+	late_clock(test, with_rtt(test));
 }
 
 /* An ACK of what is sent again names all that was done, as by a responder that does not wait. */
@@ -3732,6 +3736,11 @@ static struct sim *with_long_rtt(struct kunit *test)
 	return sim;
 }
 
+static void error_late_far_clock(struct kunit *test)
+{
+	late_clock(test, with_long_rtt(test));
+}
+
 /* On a long path the first gap of all is waited for: a late response closes it. */
 static void error_late_far(struct kunit *test)
 {
@@ -3798,6 +3807,16 @@ static void error_late_sample(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, requests(sim), 0);
 	lose(sim, pkts + 2, LATE_PKTS - 2);
 
+	/* of a READ that was asked for much later it would be too long */
+	sim_reset(sim, PSN0, PSN1);
+	read_late(sim, pkts);
+	lose(sim, pkts, LATE_PKTS);
+	sim->now += ROE_WAY_LONG_NS;
+	read_late(sim, pkts);
+	bring(sim, pkts[0]);
+	lose(sim, pkts + 1, LATE_PKTS - 1);
+	KUNIT_EXPECT_EQ(test, req->rtt, 0);
+
 	for (i = 0; i < ARRAY_SIZE(ops); i++) {
 		sim_reset(sim, PSN0, PSN1);
 		sim_post(sim, 0, ops[i], 100, SIG);
@@ -3814,6 +3833,18 @@ static void error_late_sample(struct kunit *test)
 		bring(sim, nak);
 		KUNIT_EXPECT_EQ(test, req->rtt, ops[i] == IB_WR_SEND ? 0 : 2 * ROE_WAY_LONG_NS);
 	}
+
+	/* it may have left before the timed packet */
+	sim_reset(sim, PSN0, PSN1);
+	for (i = 0; i < 3; i++)
+		sim_post(sim, 0, IB_WR_RDMA_WRITE, 100, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, pkts, 3), 3);
+	lose(sim, pkts, 3);
+	req->rtt_psn = roe_psn_add(req->una, 1);
+	roe_timer_gap_sample(sim->side[0].qp, sim->now + SIM_WIRE_NS, req->una,
+			     roe_psn_add(req->una, 2));
+	KUNIT_EXPECT_EQ(test, req->rtt, 0);
 }
 
 /*
@@ -4526,6 +4557,7 @@ static struct kunit_case error_cases[] = {
 	KUNIT_CASE(error_late_atomic),
 	KUNIT_CASE(error_late_lost),
 	KUNIT_CASE(error_late_far),
+	KUNIT_CASE(error_late_far_clock),
 	KUNIT_CASE(error_late_far_lost),
 	KUNIT_CASE(error_late_sample),
 	KUNIT_CASE(error_late_second),

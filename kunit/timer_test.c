@@ -126,7 +126,7 @@ static void timer_backoff(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, rto(qp), 150ull * NSEC_PER_MSEC);
 }
 
-/* One lost packet of a few says nothing about the window. */
+/* One lost packet of a few says nothing about the window; two of one window count once. */
 static void timer_window(struct kunit *test)
 {
 	struct roe_qp *qp = new_qp(test);
@@ -136,8 +136,12 @@ static void timer_window(struct kunit *test)
 	req->max_psn = 31;
 	roe_requester_lost(qp);
 	KUNIT_EXPECT_EQ(test, req->cwnd, 64);
-	req->max_psn = 32;
-	roe_requester_lost(qp);
+	req->una = 31;
+	req->max_psn = 31 + 32;
+	KUNIT_EXPECT_TRUE(test, roe_requester_lost(qp));
+	KUNIT_EXPECT_EQ(test, req->cwnd, 64 * ROE_WINDOW_KEPT / 10);
+	req->una = 31 + 3;
+	KUNIT_EXPECT_FALSE(test, roe_requester_lost(qp));
 	KUNIT_EXPECT_EQ(test, req->cwnd, 64 * ROE_WINDOW_KEPT / 10);
 }
 

@@ -101,9 +101,9 @@ static void implied_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 static void seq_nak(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_qp_count(qp, ROE_STAT_SEQ_NAK_RCVD);
-	/* it answers a packet behind una; where una takes a receive WQE it may have waited for that */
+	/* it answers any packet behind una; where una takes a receive WQE it may wait for that */
 	if (!roe_credit_takes(oldest(qp)))
-		roe_timer_sample(qp, ctx->now, roe_psn_add(qp->req.una, 1));
+		roe_timer_gap_sample(qp, ctx->now, qp->req.una, roe_psn_add(qp->req.max_psn, -1));
 	if (qp->req.told || roe_reorder_nak(qp, ctx, roe_requester_probes(&qp->req)))
 		return;
 	qp->req.told = true;
@@ -446,16 +446,23 @@ static bool receives(const struct roe_qp *qp)
 	return !qp->req.paging && (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD);
 }
 
+static bool is_nak(const struct roe_pkt *p)
+{
+	return (p->opcode & ROE_OP_MASK) == ROE_OP_ACK &&
+	       (p->syndrome & ROE_AETH_KIND_MASK) != ROE_AETH_ACK;
+}
+
 /* A response from behind one that is missing. */
 static void out_of_turn(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_rx_pkt *rx)
 {
 	struct roe_req *req = &qp->req;
 
 	/*
-	 * It answers the packet that is timed, though una does not move. To go back to una ends
-	 * the timing, and without a sample nothing can be told to be late.
+	 * To go back to una ends the timing of a packet, and without a sample nothing can be told
+	 * to be late. An RNR NAK, or the NAK 0x60 of a peer without a receive WQE, has waited.
 	 */
-	roe_timer_sample(qp, ctx->now, roe_psn_add(rx->p.psn, 1));
+	if (!is_nak(&rx->p))
+		roe_timer_gap_sample(qp, ctx->now, rx->p.psn, rx->p.psn);
 	if (roe_reorder_keep(qp, ctx, rx))
 		return;
 	/* its request has been sent again, too, or will be together with una */

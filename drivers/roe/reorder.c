@@ -8,12 +8,13 @@
  * So, as RACK does for TCP (RFC 8985, section 7.2), the requester learns. If una moves sooner
  * than a round trip after it was sent again, it was only late: from then on the requester waits
  * for a part of a round trip before it sends again, each time for longer. After a row of losses
- * it stops waiting.
+ * it stops waiting. On a long path it begins by waiting, once.
  *
  * READ responses that come meanwhile are kept (early.c) and have their turn once the gap
  * has closed. But a READ that is sent again reads the memory a second time, and what was read
- * before must not follow what was read after: of responses that were asked for twice only those
- * are kept that come too late for an answer to the first copy.
+ * before should not follow what was read after. So of responses that were asked for twice those
+ * are kept that come when the second copy can have been answered, and only where packets have
+ * been late before: on a path that keeps the order all those would be answers to the first copy.
  */
 #include "early.h"
 #include "transport.h"
@@ -23,9 +24,9 @@
 #define LOSSES_MAX	16	/* so many gaps in a row: this is loss, not reordering */
 
 /*
- * How late una may be, in quarters of a round trip. On a long path the first gap of all is waited
- * for as well: to wait in vain costs half a round trip once, and not to wait costs many, as READ
- * responses are not kept until all that was in flight then has been sent again.
+ * How late una may be, in quarters of a round trip. On a long path that is also waited for before
+ * anything is known: to do so in vain costs half a round trip once, and not to wait costs many,
+ * as READ responses that are asked for twice can hardly be kept.
  */
 static u32 patience(const struct roe_req *req)
 {
@@ -49,6 +50,7 @@ static void wait_for_una(struct roe_req *req, const struct roe_ctx *ctx, u64 lea
 	u64 answer = req->implied_until + max(req->srtt / 4, 2 * req->rttvar);
 
 	req->reorder.until = max(ctx->now + max(patience_ns(req), least), answer);
+	req->reorder.once = !roe_reorder_sent_twice(req);
 }
 
 /**
@@ -67,26 +69,28 @@ bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx, bool sent)
 
 	if (!wait)
 		return false;
-	if (!ro->until)
+	if (!ro->until) {
 		ro->until = ctx->now + wait;
+		ro->once = !roe_reorder_sent_twice(&qp->req);
+	}
 	ro->nak = true;
 	return true;
 }
 
-/* Less than the answer to a packet takes that was sent so long ago. */
+/* @took is less than an answer takes. */
 static bool sooner(const struct roe_req *req, u64 took)
 {
 	return took < req->rtt_min - req->rtt_min / 4;
 }
 
-/* Is a response with this PSN the answer to the last copy of its request? */
+/* Is a response with this PSN likely the answer to the last copy of its request? */
 static bool answers_last(const struct roe_req *req, const struct roe_ctx *ctx, u32 psn)
 {
 	const struct roe_reorder *ro = &req->reorder;
 
 	if (roe_psn_diff(psn, ro->once_psn) >= 0)
 		return true;
-	return req->rtt_min && roe_psn_diff(psn, req->wqe_psn) < 0 &&
+	return ro->patience && req->rtt_min && roe_psn_diff(psn, req->wqe_psn) < 0 &&
 	       !sooner(req, ctx->now - ro->again);
 }
 
@@ -201,14 +205,15 @@ static void learn(struct roe_req *req, u64 took)
 {
 	struct roe_reorder *ro = &req->reorder;
 
-	ro->tried = true;
 	if (sooner(req, took)) {
-		ro->patience = clamp(2 * ro->patience, PATIENCE_MIN, PATIENCE_MAX);
+		ro->patience = clamp(2 * patience(req), PATIENCE_MIN, PATIENCE_MAX);
 		ro->losses = 0;
 	} else if (ro->patience && !ro->own && ++ro->losses == LOSSES_MAX) {
 		ro->patience = 0;
 		ro->losses = 0;
 	}
+	if (req->rtt_min && !ro->own)
+		ro->tried = true;
 }
 
 /**
@@ -223,9 +228,11 @@ void roe_reorder_progress(struct roe_req *req, const struct roe_ctx *ctx)
 	if (ro->asked) {
 		learn(req, ctx->now - ro->asked);
 	} else if (ro->until) {
-		ro->patience = patience(req);
 		ro->losses = 0;
-		ro->tried = true;
+		if (ro->once) {
+			ro->patience = patience(req);
+			ro->tried = true;
+		}
 	}
 	ro->asked = 0;
 	ro->until = 0;

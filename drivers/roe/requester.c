@@ -138,15 +138,23 @@ static void slow_down(struct roe_req *req)
  * roe_requester_lost() - packets were lost: fewer in flight from now on
  * @qp: the QP
  *
- * A whole window sent again at once would only overrun the same queue. A loss with less than
- * half a window in flight does not tell how large the window may be, so it changes nothing.
+ * Once for what was in flight together. A whole window sent again at once would only overrun the
+ * same queue. A loss with less than half a window in flight does not tell how large the window
+ * may be, so it changes nothing.
+ *
+ * Return: true for the first loss of what was in flight together.
  */
-void roe_requester_lost(struct roe_qp *qp)
+bool roe_requester_lost(struct roe_qp *qp)
 {
 	struct roe_req *req = &qp->req;
 
+	if (roe_psn_diff(req->una, req->recover) < 0)
+		return false;
 	if (roe_psn_diff(req->max_psn, req->una) * 2 >= (s32)req->cwnd)
 		slow_down(req);
+	req->recover = req->max_psn;
+	req->gaps = 0;
+	return true;
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_lost);
@@ -309,23 +317,14 @@ bool roe_requester_probes(const struct roe_req *req)
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
-	bool first = roe_psn_diff(req->una, req->recover) >= 0;
 	bool once = !roe_reorder_sent_twice(req);
-	u32 probe;
-
-	if (first)
-		req->gaps = 0;
-	probe = next_probe(req);
+	bool first = roe_requester_lost(qp);
+	u32 probe = next_probe(req);
 
 	if (waited(qp))
 		req->trains.on = false;
 	else
 		roe_trains_missed(qp, &req->trains, ctx->now, req->una);
-	/* reduce the window once for what was in flight together */
-	if (first) {
-		roe_requester_lost(qp);
-		req->recover = req->max_psn;
-	}
 	if (!roe_requester_again(qp, ctx))
 		return;
 	/* the queue that was full has to have room for what is sent again */
@@ -712,9 +711,9 @@ static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
  * any other while at most half a window is outstanding, even if it does not fit into the
  * window: otherwise the way back would be empty for a round trip after each of them.
  *
- * Where the network changes the order, no READ is added to those that are sent again: responses
- * to these are not kept (reorder.c), so it would be sent again together with them, and so on
- * for ever.
+ * Where packets have been late, no READ or ATOMIC is added to those that are sent again. If one
+ * of their responses is late as well, all is sent again from there, with what was added, and
+ * more could be added to that, for ever.
  */
 static bool read_window_open(const struct roe_req *req, u32 npsn)
 {
@@ -1416,17 +1415,8 @@ static bool waits_for_mrs(struct roe_qp *qp, const struct roe_txb *txb)
 	return txb->direct && wqe->opcode == IB_WR_SEND_WITH_INV;
 }
 
-/**
- * roe_requester_emit() - add request packets to a burst
- * @qp: the QP
- * @ctx: the time; takes notifications
- * @txb: has room, or nothing is done
- *
- * Return: true if more could be sent at once: the burst is full, or holds MRs that the next WQE
- * waits for, or ROE_WQE_BATCH steps have added no packet (then it may be empty). False also if
- * too much of UC waits on this host: the timer goes on.
- */
-bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+/* True if more could be sent at once. */
+static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
 	unsigned int n, silent = 0;
 
@@ -1458,4 +1448,25 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 	}
 	/* pairs with the release in post_one(): the WQE is complete */
 	return qp->sq.next != smp_load_acquire(&qp->sq.prod);
+}
+
+/**
+ * roe_requester_emit() - add request packets to a burst
+ * @qp: the QP
+ * @ctx: the time; takes notifications
+ * @txb: has room, or nothing is done
+ *
+ * Return: true if more could be sent at once: the burst is full, or holds MRs that the next WQE
+ * waits for, or ROE_WQE_BATCH steps have added no packet (then it may be empty). False also if
+ * too much of UC waits on this host: the timer goes on.
+ */
+bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_req *req = &qp->req;
+	bool more = emit(qp, ctx, txb);
+
+	/* their answers may stand for that of the timed packet: roe_timer_gap_sample() */
+	if (ctx->now - req->rtt_start <= ROE_WAY_LONG_NS / 2)
+		req->rtt_end = req->max_psn;
+	return more;
 }

@@ -9,8 +9,9 @@
  * - early_deadline: earlier than that, from the measured round trip as in RFC 6298
  *   (RTO = SRTT + max(4 * RTTVAR, ROE_RTO_MIN_NS), doubled on each expiry until there is a
  *   sample). It counts no retry, so a lost tail costs round trips and not the whole Local ACK
- *   Timeout. A sample is the time from a packet that was sent once to its answer, or from a
- *   READ that was sent again from its middle to a response that can only answer that.
+ *   Timeout. A sample is the time from a packet that was sent once to its answer, or to that of
+ *   a packet sent soon after it, or from a READ that was sent again from its middle to a
+ *   response that can only answer that.
  *
  * - drop_deadline: the queue of this host that refused packets may have room again. A refusal
  *   says nothing about the network path, so it changes neither the RTO nor retry_cnt.
@@ -195,6 +196,24 @@ void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn)
 ROE_EXPORT_FOR_TEST(roe_timer_sample);
 
 /**
+ * roe_timer_gap_sample() - una is missing, but a packet behind it is answered
+ * @qp: takes a round-trip sample if that was sent together with the timed packet or soon after
+ * @now: ns
+ * @first: the first PSN that may be answered; if it was sent before the timed one, no sample
+ * @last: the last one
+ *
+ * The sample may be too long by the time for which one run of packets leaves, which does not
+ * make a short path a long one.
+ */
+void roe_timer_gap_sample(struct roe_qp *qp, u64 now, u32 first, u32 last)
+{
+	if (roe_psn_diff(last, qp->req.rtt_end) < 0)
+		roe_timer_sample(qp, now, roe_psn_add(first, 1));
+}
+
+ROE_EXPORT_FOR_TEST(roe_timer_gap_sample);
+
+/**
  * roe_timer_reread() - a READ is sent again from its middle
  * @qp: the QP
  * @now: ns
@@ -305,20 +324,16 @@ static void ask_again(struct roe_req *req, const struct roe_ctx *ctx)
 }
 
 /*
- * A deadline has passed without an ACK: shrink the window, once for what was in flight
- * together. Not before the first sample: if the path only takes longer than the RTO, nothing
- * was lost.
+ * A deadline has passed without an ACK: shrink the window. Not before the first sample: if the
+ * path only takes longer than the RTO, nothing was lost.
  */
 static void lost(struct roe_qp *qp, const struct roe_ctx *ctx)
 {
 	struct roe_req *req = &qp->req;
 
 	roe_trains_missed(qp, &req->trains, ctx->now, req->una);
-	if (!req->srtt || roe_psn_diff(req->una, req->recover) < 0)
-		return;
-	roe_requester_lost(qp);
-	req->recover = req->max_psn;
-	req->gaps = 0;
+	if (req->srtt)
+		roe_requester_lost(qp);
 }
 
 /* Nothing was acknowledged for a whole Local ACK Timeout. */

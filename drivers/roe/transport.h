@@ -98,7 +98,7 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 void roe_requester_rewind(struct roe_qp *qp);
 bool roe_requester_at_una(const struct roe_qp *qp);
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
-void roe_requester_lost(struct roe_qp *qp);
+bool roe_requester_lost(struct roe_qp *qp);
 bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx);
@@ -182,6 +182,7 @@ void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_timer_disarm(struct roe_qp *qp);
 void roe_timer_start_sample(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn);
+void roe_timer_gap_sample(struct roe_qp *qp, u64 now, u32 first, u32 last);
 
 /* Is the path long: is what is in flight rather on the wire than in queues? */
 static inline bool roe_timer_is_long(const struct roe_req *req)
