@@ -88,6 +88,16 @@ kernel_reports() {
 	grep -vE 'kasan: KernelAddressSanitizer|ubsan: |Tainted:' | grep -E "$re"
 }
 
+# stale_code - does a kernel's log on standard input tell of a breakpoint that is not there? To
+# patch a jump a CPU puts one in for a moment. Seldom, on a busy host, the emulator translates
+# that on another CPU between its own look at the page and the write that takes it out again, and
+# keeps the translation. A breakpoint in memory would be the byte cc before <RIP> in "Code:".
+stale_code() {
+	local code
+	code=$(grep -A12 'Oops: int3' | grep -m1 -oE 'Code: .*[0-9a-f]{2} <[0-9a-f]{2}>') || return
+	[ "${code: -7:2}" != cc ]
+}
+
 # tests_of KIND KERNEL[,KERNEL] - the programs that a job of scripts/check runs, on all of the
 # kernels: KIND is test, wire or uso. ROE_JOB_SECONDS is what the machine of a test job gets.
 export ROE_JOB_SECONDS=4500
