@@ -369,19 +369,17 @@ static bool in_burst(const struct sim *sim, const struct sim_pkt *pkt)
 }
 
 /*
- * A path that loses some packets loses none while a QP has few retries left: one time in 100000
- * schedules all eight attempts are lost, and then the QP ends as it should.
+ * A path that loses some packets loses none while the requester has few retries left, of which a
+ * late packet takes one, too: one time in 100000 schedules all eight attempts are lost, and then
+ * the QP ends as it should.
  */
-static bool lost_by_chance(struct sim *sim)
+static bool lost_by_chance(struct sim *sim, const struct sim_pkt *pkt)
 {
-	unsigned int i;
+	bool request = roe_opcode(pkt->rx.p.opcode)->flags & ROE_F_REQUEST;
+	const struct sim_side *requester = &sim->side[request ? 1 - pkt->to : pkt->to];
 
-	if (!happens(sim, sim->loss))
-		return false;
-	for (i = 0; i < 2 && sim->loss < 100; i++)
-		if (sim->side[i].qp->req.retry_cnt < FEW_RETRIES)
-			return false;
-	return true;
+	return happens(sim, sim->loss) &&
+	       (sim->loss == 100 || requester->qp->req.retry_cnt >= FEW_RETRIES);
 }
 
 static void transmit(struct sim *sim, struct sim_pkt *pkt)
@@ -396,7 +394,7 @@ static void transmit(struct sim *sim, struct sim_pkt *pkt)
 		deliver_at(sim, pkt, sim->now + 4 * SIM_WIRE_NS);
 		return;
 	}
-	if (chosen(sim, pkt, sim->lost) || in_burst(sim, pkt) || lost_by_chance(sim)) {
+	if (chosen(sim, pkt, sim->lost) || in_burst(sim, pkt) || lost_by_chance(sim, pkt)) {
 		sim_put(sim, pkt);
 		return;
 	}

@@ -94,7 +94,7 @@ kernel_reports() {
 # keeps the translation. A breakpoint in memory would be the byte cc before <RIP> in "Code:".
 stale_code() {
 	local code
-	code=$(grep -A12 'Oops: int3' | grep -m1 -oE 'Code: .*[0-9a-f]{2} <[0-9a-f]{2}>') || return
+	code=$(grep -A12 -E '\bint3: [0-9a-f]{4} \[#' | grep -m1 -oE 'Code: .*[0-9a-f]{2} <[0-9a-f]{2}>') || return
 	[ "${code: -7:2}" != cc ]
 }
 

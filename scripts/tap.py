@@ -31,7 +31,7 @@ import sys
 
 RESULT = re.compile(r"^(not ok|ok)\b\s*(\d+)?\s*(?:- )?(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)\s*(#.*)?$")
-DIAG = 20  # lines of a failure that came before it
+DIAG = 20  # lines of a failure that came before it, or of its message
 SKIP = re.compile(r"#\s*skip\b\s*(.*)$", re.I)
 
 
