@@ -3855,17 +3855,27 @@ static void error_late_second(struct kunit *test)
 {
 	struct sim *sim = with_long_rtt(test);
 	struct roe_req *req = &sim->side[0].qp->req;
-	struct sim_pkt *pkts[LATE_PKTS], *more[LATE_PKTS], *again;
+	struct sim_pkt *pkts[LATE_PKTS], *more[LATE_PKTS], *again, *later;
 	unsigned int i;
 
 	req->reorder.patience = 4;
 	read_late(sim, pkts);
 	sim_put(sim, pkts[0]);
 	bring(sim, pkts[1]);
+	/* one that was not there to be waited for */
+	sim_post(sim, 0, IB_WR_RDMA_READ, SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, take_all(sim, &later, 1), 1);
+	sim_receive(sim, 1, &later->rx);
+	sim_put(sim, later);
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_EQ(test, take_all(sim, &later, 1), 1);
 	sim->now = req->reorder.until;
 	sim_timer(sim, 0);
 	sim_emit(sim, 0);
-	KUNIT_ASSERT_EQ(test, take_all(sim, &again, 1), 1);
+	KUNIT_ASSERT_EQ(test, take_all(sim, more, LATE_PKTS), 2);
+	again = more[0];
+	sim_put(sim, more[1]);
 	sim_post(sim, 0, IB_WR_RDMA_READ, SIM_MTU, SIG);
 	sim_emit(sim, 0);
 	KUNIT_EXPECT_EQ(test, requests(sim), 0);
@@ -3881,12 +3891,14 @@ static void error_late_second(struct kunit *test)
 	bring(sim, pkts[2]);
 	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, 0);
 	sim->now += ROE_WAY_LONG_NS / 4;
+	bring(sim, later);
+	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, 0);
 	for (i = LATE_PKTS; --i; )
 		bring(sim, more[i]);
 	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, LATE_PKTS - 1);
 	KUNIT_EXPECT_EQ(test, requests(sim), 0);
 	bring(sim, more[0]);
-	KUNIT_EXPECT_EQ(test, requests(sim), 1);
+	KUNIT_EXPECT_EQ(test, requests(sim), 0);
 	KUNIT_EXPECT_EQ(test, req->reorder.early.nr, 0);
 	lose(sim, pkts + 3, LATE_PKTS - 3);
 	KUNIT_ASSERT_TRUE(test, sim_run(sim));

@@ -162,6 +162,7 @@ struct roe_reorder {
 	u64	asked;		/* ns: una seemed lost and was sent again then; 0: it was not */
 	u64	again;		/* ns: a packet was last sent again then */
 	u32	once_psn;	/* no PSN from here on was sent more than once */
+	u32	waited_psn;	/* what came before it was waited for, and then sent again */
 	u32	dropped_psn;	/* highest PSN of a discarded response; if @dropped */
 	u8	patience;	/* how late una may be, quarters of srtt; 0: no packet is late */
 	u8	losses;		/* gaps in a row that no late packet has closed */
@@ -226,7 +227,7 @@ struct roe_req {
 	u32	rtt_min;	/* ns, least since connected; 0: no sample yet */
 	u32	rtt_psn;	/* sample: time from sending this PSN ... */
 	u64	rtt_start;	/* ... at, ns; 0: none running */
-	u32	rtt_end;	/* all before this PSN was sent then, or soon after */
+	u32	rtt_end;	/* what lies between them was sent then, or soon after */
 	u32	reread_psn;	/* other sample: a READ was sent again from here, its middle ... */
 	u64	reread_at;	/* ... at, ns; 0: none running */
 	struct roe_credit credit;

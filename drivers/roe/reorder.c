@@ -30,9 +30,21 @@
  */
 static u32 patience(const struct roe_req *req)
 {
-	if (!req->reorder.tried && roe_timer_is_long(req))
+	const struct roe_reorder *ro = &req->reorder;
+
+	if (!ro->patience && !ro->tried && roe_timer_is_long(req))
 		return PATIENCE_MIN;
-	return req->reorder.patience;
+	return ro->patience;
+}
+
+/* una may only be late until @until. */
+static void wait_until(struct roe_req *req, u64 until)
+{
+	struct roe_reorder *ro = &req->reorder;
+
+	ro->until = until;
+	ro->once = !roe_reorder_sent_twice(req);
+	ro->waited_psn = req->max_psn;
 }
 
 static u64 patience_ns(const struct roe_req *req)
@@ -49,8 +61,7 @@ static void wait_for_una(struct roe_req *req, const struct roe_ctx *ctx, u64 lea
 {
 	u64 answer = req->implied_until + max(req->srtt / 4, 2 * req->rttvar);
 
-	req->reorder.until = max(ctx->now + max(patience_ns(req), least), answer);
-	req->reorder.once = !roe_reorder_sent_twice(req);
+	wait_until(req, max(ctx->now + max(patience_ns(req), least), answer));
 }
 
 /**
@@ -69,10 +80,8 @@ bool roe_reorder_nak(struct roe_qp *qp, const struct roe_ctx *ctx, bool sent)
 
 	if (!wait)
 		return false;
-	if (!ro->until) {
-		ro->until = ctx->now + wait;
-		ro->once = !roe_reorder_sent_twice(&qp->req);
-	}
+	if (!ro->until)
+		wait_until(&qp->req, ctx->now + wait);
 	ro->nak = true;
 	return true;
 }
@@ -83,15 +92,18 @@ static bool sooner(const struct roe_req *req, u64 took)
 	return took < req->rtt_min - req->rtt_min / 4;
 }
 
-/* Is a response with this PSN likely the answer to the last copy of its request? */
+/*
+ * Is a response with this PSN likely the answer to the last copy of its request? If all of them
+ * were waited for when that was sent, the answers to the first copy have come.
+ */
 static bool answers_last(const struct roe_req *req, const struct roe_ctx *ctx, u32 psn)
 {
 	const struct roe_reorder *ro = &req->reorder;
 
 	if (roe_psn_diff(psn, ro->once_psn) >= 0)
 		return true;
-	return ro->patience && req->rtt_min && roe_psn_diff(psn, req->wqe_psn) < 0 &&
-	       !sooner(req, ctx->now - ro->again);
+	return ro->patience && req->rtt_min && roe_psn_diff(psn, ro->waited_psn) < 0 &&
+	       roe_psn_diff(psn, req->wqe_psn) < 0 && !sooner(req, ctx->now - ro->again);
 }
 
 /**
@@ -159,7 +171,7 @@ void roe_reorder_kept(struct roe_qp *qp, const struct roe_ctx *ctx)
  * @req: of an RC QP
  * @from: first PSN that is sent again, una or after it
  *
- * Responses to the first copy, from @from on, must not be mixed with those to the second:
+ * Responses to the first copy, from @from on, should not be mixed with those to the second:
  * memory is read again.
  */
 void roe_reorder_forget(struct roe_req *req, u32 from)
@@ -178,6 +190,8 @@ void roe_reorder_forget(struct roe_req *req, u32 from)
  */
 void roe_reorder_again(struct roe_req *req)
 {
+	if (!req->reorder.until)
+		req->reorder.waited_psn = req->una;
 	req->reorder.until = 0;
 	req->reorder.asked = 0;
 	req->reorder.nak = false;

@@ -140,7 +140,7 @@ static void slow_down(struct roe_req *req)
  *
  * Once for what was in flight together. A whole window sent again at once would only overrun the
  * same queue. A loss with less than half a window in flight does not tell how large the window
- * may be, so it changes nothing.
+ * may be, so that stays.
  *
  * Return: true for the first loss of what was in flight together.
  */
@@ -632,6 +632,8 @@ void roe_requester_resend(struct roe_qp *qp)
 	req->trains.on = false;
 	if (roe_psn_diff(req->rtt_psn, req->drop_psn) >= 0)
 		req->rtt_start = 0;
+	else if (roe_psn_diff(req->rtt_end, req->drop_psn) > 0)
+		req->rtt_end = req->drop_psn;
 	qp->sq.next = qp->sq.cons;
 	req->wqe_psn = req->una;
 	while (qp->sq.next != end && n && !reaches(wqe, req->drop_psn)) {
@@ -711,9 +713,9 @@ static enum ib_wc_status run_local(struct roe_qp *qp, struct roe_swqe *wqe)
  * any other while at most half a window is outstanding, even if it does not fit into the
  * window: otherwise the way back would be empty for a round trip after each of them.
  *
- * Where packets have been late, no READ or ATOMIC is added to those that are sent again. If one
- * of their responses is late as well, all is sent again from there, with what was added, and
- * more could be added to that, for ever.
+ * Where packets have been late, no query (roe_swqe_is_query()) is added to those that are sent
+ * again. If one of their responses is late as well, all is sent again from there, with what was
+ * added, and more could be added to that, for ever.
  */
 static bool read_window_open(const struct roe_req *req, u32 npsn)
 {
@@ -1465,8 +1467,8 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 	struct roe_req *req = &qp->req;
 	bool more = emit(qp, ctx, txb);
 
-	/* their answers may stand for that of the timed packet: roe_timer_gap_sample() */
-	if (ctx->now - req->rtt_start <= ROE_WAY_LONG_NS / 2)
+	/* an answer to any of these packets may end the timing: roe_timer_gap_sample() */
+	if (ctx->now - req->rtt_start <= ROE_WAY_LONG_NS / 2 && req->wqe_psn == req->max_psn)
 		req->rtt_end = req->max_psn;
 	return more;
 }

@@ -202,8 +202,7 @@ ROE_EXPORT_FOR_TEST(roe_timer_sample);
  * @first: the first PSN that may be answered; if it was sent before the timed one, no sample
  * @last: the last one
  *
- * The sample may be too long by the time for which one run of packets leaves, which does not
- * make a short path a long one.
+ * The sample may be too long by ROE_WAY_LONG_NS / 2, half of what makes a path a long one.
  */
 void roe_timer_gap_sample(struct roe_qp *qp, u64 now, u32 first, u32 last)
 {
