@@ -177,7 +177,7 @@ ROE_EXPORT_FOR_TEST(roe_poster_learn);
 
 /**
  * roe_relay_pick() - pick a CPU for a relay
- * @start: first CPU to be tried, up to nr_cpu_ids
+ * @start: first CPU to be tried; behind the last one comes the first
  * @from: CPU that posts
  *
  * Return: the next CPU of the node of @from that is online and not isolated, neither by a cpuset
@@ -189,7 +189,8 @@ unsigned int roe_relay_pick(unsigned int start, unsigned int from)
 	const struct cpumask *noisy = housekeeping_cpumask(HK_TYPE_WQ);
 	unsigned int cpu;
 
-	for_each_cpu_wrap(cpu, near, start)
+	/* that looks at as many bits as @start says, and two runs may each have added one */
+	for_each_cpu_wrap(cpu, near, min(start, nr_cpu_ids))
 		if (cpu != from && cpu_online(cpu) && !cpu_is_isolated(cpu) &&
 		    cpumask_test_cpu(cpu, noisy))
 			return cpu;
