@@ -27,9 +27,12 @@ compiler = $(if $(filter LLVM=%,$(tools)),$(addsuffix $(suffix),clang lld llvm),
 programs = $(if $(filter LLVM=%,$(tools)),$(addsuffix $(suffix),clang ld.lld llvm-nm),$(compiler))
 endif
 
+# All processors build, unless somebody says how many (DKMS does) or a make above hands out jobs.
+jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 modules: | build-needs
 	$(if $(word 2,$(CURDIR)),$(error roe: the makefiles of the kernel take no path with a space))
-	$(MAKE) -C $(KDIR) M=$(CURDIR) $(tools) modules
+	$(MAKE) $(jobs) -C $(KDIR) M=$(CURDIR) $(tools) modules
 
 # $(call lib,COMMAND,WHAT) - runs a function that installs WHAT; the tree of DKMS has none
 lib = if [ -e scripts/lib.sh ]; then $(LIB); $(1); else echo "roe: no $(2)" >&2; exit 1; fi
