@@ -722,6 +722,75 @@ static void timer_reread_window(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sim->sent[0], 8);
 }
 
+/* A READ is sent again from its middle, @n times, and @trip later one more response comes. */
+static void reread(struct sim *sim, unsigned int n, u64 trip)
+{
+	while (n--) {
+		expire(sim);
+		sim_emit(sim, 0);
+		arrive(sim, 1);
+		sim->now += trip;
+		sim_emit(sim, 1);
+		arrive(sim, 1);
+	}
+}
+
+/* It is sent again, and that is lost; how long until the deadline. */
+static u64 lose_reread(struct sim *sim)
+{
+	expire(sim);
+	sim_emit(sim, 0);
+	arrive(sim, 0);
+	return sim->side[0].qp->req.early_deadline - sim->now;
+}
+
+/* The answer to a READ that was sent again is due sooner than the RTO says, once. */
+static void timer_reread_lost(struct kunit *test)
+{
+	u64 trip = ROE_REREAD_SHORT_NS * 3 / 4;
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+
+	sim_post(sim, 0, IB_WR_RDMA_READ, 64 * SIM_MTU, SIG);
+	read_on(sim, 3);
+	/* nothing is known about such answers yet */
+	KUNIT_EXPECT_GE(test, lose_reread(sim), (u64)ROE_RTO_MIN_NS);
+	reread(sim, 2, trip);
+	reread(sim, 1, trip / 4);
+	KUNIT_ASSERT_EQ(test, req->backoff, 0);
+	KUNIT_EXPECT_GE(test, lose_reread(sim), 7 * trip / 4);
+	KUNIT_EXPECT_LE(test, req->early_deadline - sim->now, 2 * trip);
+	KUNIT_EXPECT_EQ(test, req->backoff, 1);
+	/* it does not tell that the RTO was too short, which the second time-out would */
+	KUNIT_EXPECT_GE(test, lose_reread(sim), 2ull * ROE_RTO_MIN_NS);
+	KUNIT_EXPECT_EQ(test, req->backoff, 1);
+	lose_reread(sim);
+	KUNIT_EXPECT_EQ(test, req->backoff, 2);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* Not where responses queue up, which may take as long as it did lately. */
+static void timer_reread_queue(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+
+	sim_post(sim, 0, IB_WR_RDMA_READ, 64 * SIM_MTU, SIG);
+	read_on(sim, 3);
+	reread(sim, 1, 2 * ROE_REREAD_SHORT_NS);
+	reread(sim, 4, ROE_REREAD_SHORT_NS / 4);
+	KUNIT_EXPECT_GE(test, lose_reread(sim), (u64)ROE_RTO_MIN_NS);
+	/* that was long ago */
+	reread(sim, 1, ROE_REREAD_SHORT_NS / 4);
+	sim->side[0].qp->req.early_deadline += ROE_REREAD_FADE_NS / 2;
+	reread(sim, 1, ROE_REREAD_SHORT_NS / 4);
+	sim->side[0].qp->req.early_deadline += ROE_REREAD_FADE_NS / 2;
+	reread(sim, 1, ROE_REREAD_SHORT_NS / 4);
+	KUNIT_EXPECT_LT(test, lose_reread(sim), (u64)ROE_RTO_MIN_NS);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
 static struct kunit_case pair_cases[] = {
 	KUNIT_CASE(timer_backoff_read),
 	KUNIT_CASE(timer_backoff_read_twice),
@@ -738,6 +807,8 @@ static struct kunit_case pair_cases[] = {
 	KUNIT_CASE(timer_refused_kinds),
 	KUNIT_CASE(timer_refused_dead),
 	KUNIT_CASE(timer_reread_window),
+	KUNIT_CASE(timer_reread_lost),
+	KUNIT_CASE(timer_reread_queue),
 	{}
 };
 

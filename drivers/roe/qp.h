@@ -230,6 +230,8 @@ struct roe_req {
 	u32	rtt_end;	/* what lies between them was sent then, or soon after */
 	u32	reread_psn;	/* other sample: a READ was sent again from here, its middle ... */
 	u64	reread_at;	/* ... at, ns; 0: none running */
+	u64	reread_heard;	/* ns, the last of these samples */
+	u32	reread_ns;	/* the longest lately; 0: none yet */
 	struct roe_credit credit;
 	struct roe_fault fault;
 	struct roe_reorder reorder;

@@ -11,7 +11,7 @@
  *   sample). It counts no retry, so a lost tail costs round trips and not the whole Local ACK
  *   Timeout. A sample is the time from a packet that was sent once to its answer, or to that of
  *   a packet sent soon after it, or from a READ that was sent again from its middle to a
- *   response that can only answer that.
+ *   response that can only answer that. For such a READ it may be sooner (reread_wait()).
  *
  * - drop_deadline: the queue of this host that refused packets may have room again. A refusal
  *   says nothing about the network path, so it changes neither the RTO nor retry_cnt.
@@ -39,6 +39,7 @@
  * The code that drives the QP asks roe_timer_next() after each run and calls
  * roe_timer_run() when that moment has come.
  */
+#include <linux/math64.h>
 #include "transport.h"
 
 /* IBTA table 45; code in the index, 10 us units. */
@@ -212,6 +213,31 @@ void roe_timer_gap_sample(struct roe_qp *qp, u64 now, u32 first, u32 last)
 
 ROE_EXPORT_FOR_TEST(roe_timer_gap_sample);
 
+/* The longest answer lately to a READ that was sent again, ns; it fades. 0: unknown. */
+static u64 longest_reread(const struct roe_req *req, u64 now)
+{
+	u64 age = now - req->reread_heard;
+
+	if (age >= ROE_REREAD_FADE_NS)
+		return 0;
+	return req->reread_ns - div64_u64(req->reread_ns * age, ROE_REREAD_FADE_NS);
+}
+
+/*
+ * How long to wait for the answer to a READ that is sent again; 0: the RTO. If that is lost, too,
+ * the peer goes on with responses in vain until the next one, and takes them for what a full
+ * queue has dropped (roe_cc_lost()). So the RTO, whose margin is for a peer that is busy, is too
+ * long. But where responses queue up, the answer comes behind all of them, however long that takes.
+ */
+static u64 reread_wait(const struct roe_req *req, u64 now)
+{
+	u64 longest = longest_reread(req, now);
+
+	if (!longest || longest > ROE_REREAD_SHORT_NS)
+		return 0;
+	return max_t(u64, 2 * longest, ROE_REREAD_LEAST_NS);
+}
+
 /**
  * roe_timer_reread() - a READ is sent again from its middle
  * @qp: the QP
@@ -227,9 +253,12 @@ ROE_EXPORT_FOR_TEST(roe_timer_gap_sample);
 void roe_timer_reread(struct roe_qp *qp, u64 now, u32 psn)
 {
 	struct roe_req *req = &qp->req;
+	u64 wait = reread_wait(req, now);
 
 	req->reread_at = psn == req->reread_psn ? 0 : now;
 	req->reread_psn = psn;
+	if (req->reread_at && req->early_deadline && wait)
+		req->early_deadline = min(req->early_deadline, now + wait);
 }
 
 /**
@@ -248,6 +277,8 @@ void roe_timer_reread_sample(struct roe_qp *qp, u64 now, u32 psn)
 	if (!req->reread_at || psn != req->reread_psn)
 		return;
 	take_sample(req, now - req->reread_at);
+	req->reread_ns = max(req->rtt, longest_reread(req, now));
+	req->reread_heard = now;
 	req->reread_at = 0;
 }
 
@@ -382,7 +413,9 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->early_deadline = ctx->now + rto(qp);
 		return;
 	}
-	req->backoff++;
+	/* if it is sooner, because of reread_wait(), that says nothing about the RTO */
+	if (!req->reread_at || ctx->now - req->reread_at >= rto(qp))
+		req->backoff++;
 	req->early_deadline = ctx->now + rto(qp);
 	req->early = true;
 	ask_again(req, ctx);

@@ -61,6 +61,14 @@
 #define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)	/* margin above SRTT: a peer may be busy */
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
 /*
+ * A READ that is sent again from its middle is asked for once more after twice the longest answer
+ * of the last second (FADE), at least after LEAST. A path on which that answer took more than SHORT
+ * has a queue.
+ */
+#define ROE_REREAD_FADE_NS	NSEC_PER_SEC
+#define ROE_REREAD_SHORT_NS	(2 * NSEC_PER_MSEC)
+#define ROE_REREAD_LEAST_NS	(2 * NSEC_PER_MSEC)
+/*
  * An RNR NAK whose timer is LONG or more is put off for PATIENCE at most; the first look
  * whether a receive WQE has come is after LOOK.
  */
