@@ -387,7 +387,7 @@ static void odp_read_never(struct kunit *test)
 	run_without_pages(sim, until);
 	KUNIT_EXPECT_GT(test, sim->now + 4 * roe_timer_ack_ns(14), until);
 	KUNIT_EXPECT_EQ(test, qp->state, IB_QPS_RTS);
-	KUNIT_EXPECT_TRUE(test, sim->side[1].qp->resp.fault.waiting);
+	KUNIT_EXPECT_TRUE(test, sim->side[1].qp->resp.read_fault.waiting);
 	KUNIT_EXPECT_TRUE(test, sim_run(sim));
 	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
 	set_pinned(&sim->side[0], false);
@@ -431,7 +431,7 @@ static void odp_starved(struct kunit *test)
 				    (BIT(errs) - 1) * ROE_LOCAL_DROP_NS, "row %u", i);
 		/* memory came: the next time is the first one */
 		KUNIT_EXPECT_EQ_MSG(test, paged->qp->req.fault.shorts, 0, "row %u", i);
-		KUNIT_EXPECT_EQ_MSG(test, paged->qp->resp.fault.shorts, 0, "row %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, paged->qp->resp.read_fault.shorts, 0, "row %u", i);
 		set_pinned(pinned, false);
 	}
 }
@@ -478,7 +478,7 @@ static void odp_other_way(struct kunit *test)
 	sim_receive(sim, 0, &pkt->rx);
 	sim_put(sim, pkt);
 	sim_emit(sim, 0);
-	KUNIT_ASSERT_TRUE(test, side->qp->resp.fault.waiting);
+	KUNIT_ASSERT_TRUE(test, side->qp->resp.read_fault.waiting);
 	sim->direct = 100;
 	sim_recv(sim, 1, 10);
 	sim_post_raw(sim, 0, &wr);
@@ -487,7 +487,7 @@ static void odp_other_way(struct kunit *test)
 	while (!side->idle);
 	KUNIT_EXPECT_EQ(test, sim->sent[0], 1);
 	KUNIT_EXPECT_EQ(test, (int)status_of(&sim->side[1].rcq), (int)IB_WC_SUCCESS);
-	KUNIT_EXPECT_TRUE(test, side->qp->resp.fault.waiting);
+	KUNIT_EXPECT_TRUE(test, side->qp->resp.read_fault.waiting);
 	KUNIT_EXPECT_TRUE(test, sim_run(sim));
 	KUNIT_EXPECT_EQ(test, (int)status_of(&sim->side[1].scq), (int)IB_WC_SUCCESS);
 	set_pinned(&sim->side[1], false);
@@ -531,7 +531,8 @@ static void odp_brought_by_others(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct sim_side *paged = &sim->side[!rows[i].local];
 		struct roe_fault *fault = rows[i].local ? &paged->qp->req.fault :
-							  &paged->qp->resp.fault;
+					  rows[i].op == IB_WR_RDMA_READ ?
+					  &paged->qp->resp.read_fault : &paged->qp->resp.fault;
 		struct roe_ctx ctx;
 
 		sim_reset(sim, 5, 6);
@@ -549,6 +550,38 @@ static void odp_brought_by_others(struct kunit *test)
 		expect_success(sim, i);
 		set_pinned(&sim->side[rows[i].local], false);
 	}
+}
+
+/* The page that a READ asks for does not come: a SEND gets the one that it is for. */
+static void odp_read_apart(struct kunit *test)
+{
+	struct sim *sim = test->priv;
+	struct sim_side *side = &sim->side[1];
+	struct roe_fault *fault = &side->qp->resp.fault;
+	struct roe_ctx ctx;
+	unsigned int i;
+
+	sim_reset(sim, 5, 6);
+	/* a message in one page */
+	sim->slot = 1000;
+	set_pinned(&sim->side[0], true);
+	page_out(side);
+	sim_post(sim, 0, IB_WR_RDMA_READ, 600, SIG);
+	run_without_pages(sim, sim->now);
+	KUNIT_ASSERT_TRUE(test, side->qp->resp.read_fault.waiting);
+	KUNIT_ASSERT_FALSE(test, fault->waiting);
+	expect_asked(sim, fault, IB_WR_SEND, 0);
+	KUNIT_ASSERT_NE(test, fault->page, side->qp->resp.read_fault.page);
+	set(&side->odp, fault->page, page_of((void *)(fault->page << PAGE_SHIFT)), true);
+	ctx = (struct roe_ctx){ .now = sim->now };
+	roe_fault_done(side->qp, &ctx, fault, 0);
+	run_without_pages(sim, sim->now + 200 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, (int)status_of(&side->rcq), (int)IB_WC_SUCCESS);
+	KUNIT_EXPECT_TRUE(test, side->qp->resp.read_fault.waiting);
+	KUNIT_EXPECT_TRUE(test, sim_run(sim));
+	for (i = 0; i < 2; i++)
+		KUNIT_EXPECT_EQ(test, (int)status_of(&sim->side[0].scq), (int)IB_WC_SUCCESS);
+	set_pinned(&sim->side[0], false);
 }
 
 /* A page that could not be had, but the peer comes back for it much later: asked for anew. */
@@ -595,6 +628,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(odp_starved_error),
 	KUNIT_CASE(odp_other_way),
 	KUNIT_CASE(odp_brought_by_others),
+	KUNIT_CASE(odp_read_apart),
 	KUNIT_CASE(odp_refused_long_ago),
 	{}
 };

@@ -892,6 +892,7 @@ static bool serve_faults(struct sim *sim)
 	for (i = 0; i < 2; i++) {
 		any |= serve(sim, i, &sim->side[i].qp->req.fault);
 		any |= serve(sim, i, &sim->side[i].qp->resp.fault);
+		any |= serve(sim, i, &sim->side[i].qp->resp.read_fault);
 	}
 	return any;
 }

@@ -525,7 +525,7 @@ static bool read_missed(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_rsrc 
 			struct roe_txb *txb)
 {
 	roe_txb_cancel(txb);
-	qp->resp.stalled = roe_fault_missed(qp, ctx, &qp->resp.fault);
+	qp->resp.stalled = roe_fault_missed(qp, ctx, &qp->resp.read_fault);
 	if (qp->resp.stalled) {
 		if (!rs->missed)
 			rs->missed = ctx->now;

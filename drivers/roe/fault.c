@@ -6,7 +6,7 @@
  * as the process wants (userfaultfd), and neither dereg nor destroy wait for that. So the
  * worker knows the QP by number and id, and the waiting engine by the number of the request,
  * and looks both up when it is done. A request that no worker has begun goes with the QP or the
- * MR; so there are no more than two of these for each QP, besides those that workers have.
+ * MR; so there are no more than three of these for each QP, besides those that workers have.
  *
  * Nor does one process wait for the pages of another: requests that need nothing but memory
  * have workers of their own, and of each process only a few works are with workers of any kind,
@@ -71,13 +71,35 @@ static DEFINE_HASHTABLE(processes, 6);
 static DEFINE_HASHTABLE(by_qp, 8);
 static DEFINE_HASHTABLE(by_odp, 8);
 
+/* What of a QP waits for a page. */
+enum waiter { REQUESTER, RECEIVING, READ_RESPONSES };
+
+static struct roe_fault *fault_of(struct roe_qp *qp, enum waiter waiter)
+{
+	switch (waiter) {
+	case RECEIVING:
+		return &qp->resp.fault;
+	case READ_RESPONSES:
+		return &qp->resp.read_fault;
+	default:
+		return &qp->req.fault;
+	}
+}
+
+static enum waiter waiter_of(const struct roe_qp *qp, const struct roe_fault *fault)
+{
+	if (fault == &qp->req.fault)
+		return REQUESTER;
+	return fault == &qp->resp.fault ? RECEIVING : READ_RESPONSES;
+}
+
 struct request {
 	struct roe_turn		turn;		/* its work: first run(), then perhaps run_slow() */
 	struct hlist_node	qp_entry, odp_entry;	/* while it waits for a worker */
 	struct roe_odp		*odp;
 	u64			addr, len;
 	bool			write;
-	bool			responder;	/* whose engine waits */
+	enum waiter		waiter;
 	u32			qpn, seq;
 	u64			qp_id;
 };
@@ -168,6 +190,8 @@ void roe_fault_again(struct roe_qp *qp)
 		stop_waiting(qp, &qp->req.fault);
 	if (qp->resp.fault.starved)
 		stop_waiting(qp, &qp->resp.fault);
+	if (qp->resp.read_fault.starved)
+		stop_waiting(qp, &qp->resp.read_fault);
 }
 
 /**
@@ -203,7 +227,7 @@ static void resume(const struct request *r, int err)
 	rcu_read_lock();
 	qp = roe_qp_lookup(r->qpn);
 	if (qp && qp->id == r->qp_id) {
-		fault = r->responder ? &qp->resp.fault : &qp->req.fault;
+		fault = fault_of(qp, r->waiter);
 		roe_qp_begin(qp, &ctx);
 		if (fault->waiting && fault->seq == r->seq)
 			roe_fault_done(qp, &ctx, fault, err);
@@ -437,7 +461,7 @@ static bool wanted(const struct request *r)
 	rcu_read_lock();
 	qp = roe_qp_lookup(r->qpn);
 	if (qp && qp->id == r->qp_id && !READ_ONCE(r->odp->detached)) {
-		fault = r->responder ? &qp->resp.fault : &qp->req.fault;
+		fault = fault_of(qp, r->waiter);
 		spin_lock(&qp->lock);
 		ok = fault->waiting && fault->seq == r->seq;
 		spin_unlock(&qp->lock);
@@ -535,7 +559,7 @@ static bool start(struct roe_qp *qp, struct roe_fault *fault, struct roe_odp *od
 	r->addr = fault->addr;
 	r->len = min_t(u64, fault->len, ROE_ODP_AHEAD);
 	r->write = fault->write;
-	r->responder = fault == &qp->resp.fault;
+	r->waiter = waiter_of(qp, fault);
 	r->qpn = qp->qpn;
 	r->qp_id = qp->id;
 	r->seq = fault->seq;

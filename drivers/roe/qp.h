@@ -344,7 +344,8 @@ struct roe_resp {
 		u64	rnr_since;	/* ns: ... for which an RNR NAK waits since then */
 		u64	rnr_until;	/* ns: ... and leaves if there is none by then */
 		u64	uc_news;	/* ns: UC: last packet that was not late; 0: none */
-		struct roe_fault fault;	/* READ responses use it, too; fault.c */
+		struct roe_fault fault;	/* of what requests bring; fault.c */
+		struct roe_fault read_fault;	/* of READ responses: neither waits for the other */
 
 		/* answers: answer.c */
 		bool	ack_due;	/* after all responses an ACK or NAK is due ... */

@@ -356,10 +356,10 @@ bool roe_sge_load_mr(struct roe_qp *qp, struct roe_txb *txb, struct roe_mr *mr, 
 	}
 	copied(txb, pkt);
 	if (roe_mr_read(mr, va, roe_tx_payload(pkt), pkt->p.len)) {
-		roe_fault_hit(&qp->resp.fault, mr, va, pkt->p.len, false);
+		roe_fault_hit(&qp->resp.read_fault, mr, va, pkt->p.len, false);
 		return true;
 	}
-	roe_fault_miss(qp, &qp->resp.fault, mr, va, left, false);
+	roe_fault_miss(qp, &qp->resp.read_fault, mr, va, left, false);
 	return false;
 }
 
