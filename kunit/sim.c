@@ -550,6 +550,7 @@ static void digest(struct sim *sim, const struct roe_qp *qp)
 		req->probe_end, req->rd_out, req->since_ack, req->retry_cnt, req->rnr_retry,
 		req->rewound, req->told, req->early, req->early_deadline, req->ack_deadline,
 		req->srtt, req->rttvar, req->rtt_psn, req->rtt_start, req->backoff,
+		req->ask_at, req->lossy_until, req->asked, req->asking, req->ask_open,
 		resp->psn, resp->msn, resp->ack_psn, resp->ack_syndrome, resp->ack_due,
 		resp->fatal, resp->direct, resp->nak_state, resp->in_msg, resp->rwqe_valid,
 		resp->done, resp->done_psn, resp->early.nr, resp->rsrc_pending,
@@ -680,7 +681,14 @@ bool sim_round(struct sim *sim, unsigned int i, bool *again)
 	struct roe_ctx ctx;
 	bool any, more;
 
+	*again = false;
 	begin(sim, i, &ctx);
+	/* as in the driver: roe_qp_transmit() */
+	if (!roe_qp_has_work(sim->side[i].qp)) {
+		end(sim, i, &ctx);
+		sim->side[i].idle = true;
+		return false;
+	}
 	sim->txb->direct = roe_direct_way(sim->side[i].qp, &ctx, happens(sim, sim->direct));
 	sim->txb->later = !sim->alone;
 	sim->txb->fresh = roe_requester_at_una(sim->side[i].qp);

@@ -735,8 +735,8 @@ static void reread(struct sim *sim, unsigned int n, u64 trip)
 	}
 }
 
-/* It is sent again, and that is lost; how long until the deadline. */
-static u64 lose_reread(struct sim *sim)
+/* What is sent when the deadline has passed is lost, too; how long until the next one. */
+static u64 lose_again(struct sim *sim)
 {
 	expire(sim);
 	sim_emit(sim, 0);
@@ -747,24 +747,24 @@ static u64 lose_reread(struct sim *sim)
 /* The answer to a READ that was sent again is due sooner than the RTO says, once. */
 static void timer_reread_lost(struct kunit *test)
 {
-	u64 trip = ROE_REREAD_SHORT_NS * 3 / 4;
+	u64 trip = ROE_ANSWER_SHORT_NS * 3 / 4;
 	struct sim *sim = fresh(test);
 	struct roe_req *req = &sim->side[0].qp->req;
 
 	sim_post(sim, 0, IB_WR_RDMA_READ, 64 * SIM_MTU, SIG);
 	read_on(sim, 3);
 	/* nothing is known about such answers yet */
-	KUNIT_EXPECT_GE(test, lose_reread(sim), (u64)ROE_RTO_MIN_NS);
+	KUNIT_EXPECT_GE(test, lose_again(sim), (u64)ROE_RTO_MIN_NS);
 	reread(sim, 2, trip);
 	reread(sim, 1, trip / 4);
 	KUNIT_ASSERT_EQ(test, req->backoff, 0);
-	KUNIT_EXPECT_GE(test, lose_reread(sim), 7 * trip / 4);
+	KUNIT_EXPECT_GE(test, lose_again(sim), 7 * trip / 4);
 	KUNIT_EXPECT_LE(test, req->early_deadline - sim->now, 2 * trip);
 	KUNIT_EXPECT_EQ(test, req->backoff, 1);
 	/* it does not tell that the RTO was too short, which the second time-out would */
-	KUNIT_EXPECT_GE(test, lose_reread(sim), 2ull * ROE_RTO_MIN_NS);
+	KUNIT_EXPECT_GE(test, lose_again(sim), 2ull * ROE_RTO_MIN_NS);
 	KUNIT_EXPECT_EQ(test, req->backoff, 1);
-	lose_reread(sim);
+	lose_again(sim);
 	KUNIT_EXPECT_EQ(test, req->backoff, 2);
 	KUNIT_ASSERT_TRUE(test, sim_run(sim));
 	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
@@ -777,18 +777,352 @@ static void timer_reread_queue(struct kunit *test)
 
 	sim_post(sim, 0, IB_WR_RDMA_READ, 64 * SIM_MTU, SIG);
 	read_on(sim, 3);
-	reread(sim, 1, 2 * ROE_REREAD_SHORT_NS);
-	reread(sim, 4, ROE_REREAD_SHORT_NS / 4);
-	KUNIT_EXPECT_GE(test, lose_reread(sim), (u64)ROE_RTO_MIN_NS);
+	reread(sim, 1, 2 * ROE_ANSWER_SHORT_NS);
+	reread(sim, 4, ROE_ANSWER_SHORT_NS / 4);
+	KUNIT_EXPECT_GE(test, lose_again(sim), (u64)ROE_RTO_MIN_NS);
 	/* that was long ago */
-	reread(sim, 1, ROE_REREAD_SHORT_NS / 4);
+	reread(sim, 1, ROE_ANSWER_SHORT_NS / 4);
 	sim->side[0].qp->req.early_deadline += ROE_REREAD_FADE_NS / 2;
-	reread(sim, 1, ROE_REREAD_SHORT_NS / 4);
+	reread(sim, 1, ROE_ANSWER_SHORT_NS / 4);
 	sim->side[0].qp->req.early_deadline += ROE_REREAD_FADE_NS / 2;
-	reread(sim, 1, ROE_REREAD_SHORT_NS / 4);
-	KUNIT_EXPECT_LT(test, lose_reread(sim), (u64)ROE_RTO_MIN_NS);
+	reread(sim, 1, ROE_ANSWER_SHORT_NS / 4);
+	KUNIT_EXPECT_LT(test, lose_again(sim), (u64)ROE_RTO_MIN_NS);
 	KUNIT_ASSERT_TRUE(test, sim_run(sim));
 	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* A message of 8 packets, of which only the first @n arrive. */
+static void lose_tail(struct sim *sim, enum ib_wr_opcode op, unsigned int n)
+{
+	sim_post(sim, 0, op, 8 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	arrive(sim, n);
+}
+
+/* A path with samples, none of a packet that was sent twice, that has just lost one. */
+static struct sim *lossy(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+
+	sim->slot = 8 * SIM_MTU;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_ASSERT_NE(test, req->srtt, 0);
+	/* the first loss: the peer may be busy */
+	lose_tail(sim, IB_WR_RDMA_WRITE, 7);
+	KUNIT_EXPECT_EQ(test, req->ask_at, 0);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_ASSERT_EQ(test, req->backoff, 0);
+	return sim;
+}
+
+/* After a loss copies of two packets ask for an answer before the RTO. */
+static void timer_ask(struct kunit *test)
+{
+	struct sim *sim = lossy(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	unsigned int n;
+	u64 start;
+
+	sim->side[0].qp->attr.retry_cnt = 0;
+	req->retry_cnt = 0;
+	/* the answer says how many were lost, the last one or all of them; those are sent again */
+	for (n = 0; n < 8; n++) {
+		u32 sent = sim->sent[0];
+
+		start = sim->now;
+		lose_tail(sim, IB_WR_RDMA_WRITE, n);
+		KUNIT_ASSERT_NE(test, req->ask_at, 0);
+		KUNIT_EXPECT_LE(test, req->ask_at - start, 2ull * ROE_ANSWER_LEAST_NS);
+		KUNIT_ASSERT_TRUE(test, sim_run(sim));
+		KUNIT_EXPECT_LT(test, sim->now - start, (u64)ROE_RTO_MIN_NS);
+		KUNIT_EXPECT_LE(test, sim->sent[0] - sent, 8 + 2 + 8 - n);
+		/* a sample */
+		sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+		KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	}
+	/* a second later nothing is known of a loss */
+	sim->now += ROE_LOSSY_NS;
+	lose_tail(sim, IB_WR_RDMA_WRITE, 7);
+	KUNIT_EXPECT_EQ(test, req->ask_at, 0);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* Copies that are lost, too: others, each time twice as late; then the RTO, no later than ever. */
+static void timer_ask_lost(struct kunit *test)
+{
+	struct sim *sim = lossy(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	unsigned int sent, i;
+	u64 deadline, after;
+
+	lose_tail(sim, IB_WR_RDMA_WRITE, 0);
+	deadline = req->early_deadline;
+	sent = sim->sent[0];
+	after = req->ask_at - sim->now;
+	for (i = 1; i <= ROE_ASKS; i++) {
+		KUNIT_ASSERT_NE(test, req->ask_at, 0);
+		KUNIT_EXPECT_EQ(test, req->ask_at - sim->now, after << (i - 1));
+		sim->now = req->ask_at;
+		sim_timer(sim, 0);
+		sim_emit(sim, 0);
+		arrive(sim, 0);
+		KUNIT_EXPECT_EQ(test, sim->sent[0], sent + 2 * i);
+	}
+	KUNIT_EXPECT_EQ(test, req->ask_at, 0);
+	KUNIT_EXPECT_EQ(test, req->early_deadline, deadline);
+	KUNIT_EXPECT_EQ(test, req->backoff, 0);
+	lose_again(sim);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], sent + 2 * ROE_ASKS + 8);
+	KUNIT_EXPECT_EQ(test, req->backoff, 1);
+	/* the path may have become slow: there is no sample of what was sent twice */
+	roe_timer_arm(sim->side[0].qp, &(struct roe_ctx){ .now = sim->now });
+	KUNIT_EXPECT_EQ(test, req->ask_at, 0);
+	/* nor does what answers those that the RTO has sent tell anything about the copies */
+	req->early_deadline = sim->now + 1;
+	expire(sim);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, sim->sent[0], sent + 2 * ROE_ASKS + 8 + 8);
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* Deliver packets, but not the one with number @lost; returns how many there were. */
+static unsigned int deliver_but(struct sim *sim, unsigned int lost)
+{
+	struct sim_pkt *pkt;
+	unsigned int i = 0;
+
+	for (; (pkt = sim_take(sim)); i++) {
+		sim->now = max(sim->now, pkt->at);
+		if (i != lost)
+			sim_receive(sim, pkt->to, &pkt->rx);
+		sim_put(sim, pkt);
+	}
+	return i;
+}
+
+/* A NAK is lost: the answer to the copies says which packet is missing, and no RTO is due. */
+static void timer_ask_nak_lost(struct kunit *test)
+{
+	struct sim *sim = lossy(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	u64 start = sim->now;
+
+	sim->side[0].qp->attr.retry_cnt = 0;
+	req->retry_cnt = 0;
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	KUNIT_ASSERT_EQ(test, deliver_but(sim, 2), 8);
+	sim_emit(sim, 1);
+	arrive(sim, 0);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_LT(test, sim->now - start, 2ull * ROE_ANSWER_LEAST_NS);
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* Two messages, the first one not acknowledged, wait until copies are due, which do not leave. */
+static void busy(struct sim *sim)
+{
+	struct roe_req *req = &sim->side[0].qp->req;
+
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	sim->now = req->ask_at;
+	sim_timer(sim, 0);
+}
+
+/* The peer was only busy: it answers what it has, message by message, and nothing is sent again. */
+static void timer_ask_busy(struct kunit *test)
+{
+	struct sim *sim = lossy(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	unsigned int again = sim->again[0], i;
+	struct sim_pkt *pkt;
+
+	busy(sim);
+	KUNIT_EXPECT_TRUE(test, req->asking);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_TRUE(test, req->ask_open);
+	KUNIT_EXPECT_EQ(test, sim->again[0], again + 2);
+	for (i = 0; i < 8; i++) {
+		pkt = sim_take(sim);
+		sim_receive(sim, pkt->to, &pkt->rx);
+		sim_put(sim, pkt);
+	}
+	sim_emit(sim, 1);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_EQ(test, sim->again[0], again + 2);
+
+	/* the answer to the first one comes just before copies would leave */
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	again = sim->again[0];
+	busy(sim);
+	KUNIT_EXPECT_TRUE(test, req->asking);
+	arrive(sim, 8);
+	sim_emit(sim, 1);
+	arrive(sim, 1);
+	KUNIT_EXPECT_NE(test, req->una, req->max_psn);
+	KUNIT_EXPECT_FALSE(test, req->asking);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->again[0], again);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* What is about to be sent again is not taken for lost. */
+static void timer_ask_resend(struct kunit *test)
+{
+	struct sim *sim = lossy(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+
+	lose_tail(sim, IB_WR_RDMA_WRITE, 0);
+	qp->req.ask_open = true;
+	roe_requester_heard(qp, &ctx);
+	KUNIT_EXPECT_NE(test, qp->req.reorder.until, 0);
+	roe_requester_gap(qp, &ctx);
+	KUNIT_EXPECT_EQ(test, qp->req.reorder.until, 0);
+	qp->req.ask_open = true;
+	roe_requester_heard(qp, &ctx);
+	KUNIT_EXPECT_EQ(test, qp->req.reorder.until, 0);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/*
+ * What follows such an answer is no loss if it waits for a receive WQE: to send it again would
+ * end the patience of the peer.
+ */
+static void timer_ask_rnr(struct kunit *test)
+{
+	struct sim *sim = lossy(test);
+	struct roe_req *req = &sim->side[0].qp->req;
+	u32 una = req->una;
+	u64 start = sim->now;
+	unsigned int sent;
+
+	sim->side[1].qp->attr.min_rnr_timer = 0;	/* the longest one */
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	sim_post(sim, 0, IB_WR_SEND, 8 * SIM_MTU, SIG);
+	sim_emit(sim, 0);
+	arrive(sim, 16);
+	sim_emit(sim, 1);
+	arrive(sim, 0);
+	KUNIT_ASSERT_NE(test, req->ask_at, 0);
+	sent = sim->sent[0];
+	sim->now = req->ask_at;
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], sent + 2);
+	KUNIT_EXPECT_TRUE(test, req->ask_open);
+	arrive(sim, 2);
+	sim_emit(sim, 1);
+	arrive(sim, 1);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, req->una, roe_psn_add(una, 8));
+	KUNIT_EXPECT_FALSE(test, req->ask_open);
+	KUNIT_EXPECT_EQ(test, req->reorder.until, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], sent + 2);
+	sim_recv(sim, 1, 8 * SIM_MTU);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_LT(test, sim->now - start, (u64)ROE_RNR_LONG_NS);
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/*
+ * Nobody asks where the answer may have another reason to be late: a READ, a message without a
+ * receive WQE, whose copy would end the peer's patience (rnr_patience()), a slow path; nor while
+ * IP refuses packets.
+ */
+static void timer_ask_not(struct kunit *test)
+{
+	struct sim *sim = lossy(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_req *req = &qp->req;
+	unsigned int sent;
+	u64 timeout_ns;
+
+	lose_tail(sim, IB_WR_RDMA_READ, 0);
+	KUNIT_EXPECT_EQ(test, req->ask_at, 0);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+
+	lose_tail(sim, IB_WR_SEND, 0);
+	KUNIT_EXPECT_EQ(test, req->ask_at, 0);
+	sim_recv(sim, 1, 8 * SIM_MTU);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+
+	lose_tail(sim, IB_WR_RDMA_WRITE, 0);
+	KUNIT_ASSERT_NE(test, req->ask_at, 0);
+	req->drop_deadline = req->ask_at + 1;
+	sent = sim->sent[0];
+	sim->now = req->ask_at;
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], sent);
+	req->drop_deadline = 0;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+
+	/* una may be copied, the last one not */
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	sim_post(sim, 0, IB_WR_SEND, SIM_MTU, SIG);
+	sim_recv(sim, 1, SIM_MTU);
+	sim_emit(sim, 0);
+	arrive(sim, 0);
+	KUNIT_ASSERT_NE(test, req->ask_at, 0);
+	sent = sim->sent[0];
+	sim->now = req->ask_at;
+	sim_timer(sim, 0);
+	sim_emit(sim, 0);
+	KUNIT_EXPECT_EQ(test, sim->sent[0], sent + 1);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+
+	/* the answers count no retry, so some deadline has to */
+	lose_tail(sim, IB_WR_RDMA_WRITE, 0);
+	KUNIT_ASSERT_NE(test, req->ask_at, 0);
+	timeout_ns = qp->timeout_ns;
+	qp->timeout_ns = 0;
+	roe_timer_arm(qp, &(struct roe_ctx){ .now = sim->now });
+	KUNIT_EXPECT_EQ(test, req->ask_at, 0);
+	qp->timeout_ns = timeout_ns;
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	sim_post(sim, 0, IB_WR_RDMA_WRITE, 8 * SIM_MTU, SIG);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+
+	req->srtt = ROE_ANSWER_SHORT_NS + 1;
+	lose_tail(sim, IB_WR_RDMA_WRITE, 0);
+	KUNIT_EXPECT_EQ(test, req->ask_at, 0);
+	KUNIT_ASSERT_TRUE(test, sim_run(sim));
+	KUNIT_EXPECT_PTR_EQ(test, sim_check(sim), (const char *)NULL);
+}
+
+/* A NAK 0x60 tells that packets get lost, but not one for a message that waited for a receive. */
+static void timer_ask_lossy(struct kunit *test)
+{
+	struct sim *sim = fresh(test);
+	struct roe_qp *qp = sim->side[0].qp;
+	struct roe_ctx ctx = { .now = sim->now };
+
+	lose_tail(sim, IB_WR_SEND, 0);
+	roe_requester_gap(qp, &ctx);
+	KUNIT_EXPECT_EQ(test, qp->req.lossy_until, 0);
+	qp->req.una = roe_psn_add(qp->req.una, 1);
+	roe_requester_gap(qp, &ctx);
+	KUNIT_EXPECT_GT(test, qp->req.lossy_until, sim->now);
 }
 
 static struct kunit_case pair_cases[] = {
@@ -809,6 +1143,14 @@ static struct kunit_case pair_cases[] = {
 	KUNIT_CASE(timer_reread_window),
 	KUNIT_CASE(timer_reread_lost),
 	KUNIT_CASE(timer_reread_queue),
+	KUNIT_CASE(timer_ask),
+	KUNIT_CASE(timer_ask_lost),
+	KUNIT_CASE(timer_ask_nak_lost),
+	KUNIT_CASE(timer_ask_busy),
+	KUNIT_CASE(timer_ask_resend),
+	KUNIT_CASE(timer_ask_rnr),
+	KUNIT_CASE(timer_ask_not),
+	KUNIT_CASE(timer_ask_lossy),
 	{}
 };
 

@@ -154,7 +154,8 @@ static bool ends_probe(const struct roe_resp *resp, u32 psn)
 /*
  * A duplicate of the packet that a NAK asked for was sent again because of the NAK: the time
  * since the NAK left is a round trip. It was no time-out: those of a roe are not below
- * AGAIN_NS.
+ * AGAIN_NS. A copy that asks for an answer may be (ask_after() of timer.c); it comes after some
+ * round trips, which lets an ACK wait for AGAIN_NS at most, as if there were no sample.
  */
 static void measure_again(struct roe_resp *resp, u64 now, u32 psn)
 {

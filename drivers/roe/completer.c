@@ -214,6 +214,7 @@ static bool ack(struct roe_qp *qp, struct roe_ctx *ctx, const struct roe_pkt *p)
 		if (!ack_before(qp, ctx, roe_psn_add(p->psn, 1)))
 			return false;
 		roe_requester_probed(qp);
+		roe_requester_heard(qp, ctx);
 		return true;
 	}
 	if (!ack_before(qp, ctx, p->psn) && !ends_oldest(qp, p))

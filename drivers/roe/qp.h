@@ -212,6 +212,12 @@ struct roe_req {
 	u64	implied_until;	/* ns: responses until then predate the resend: no new loss */
 	u64	ack_deadline;	/* ns, 0: none; verbs time-out, counts a retry */
 	u64	early_deadline;	/* ns, 0: none; adaptive, counts no retry */
+	u64	ask_at;		/* ns, 0: never; copies ask for an answer (ask_after()) */
+	u64	lossy_until;	/* ns: ... as the path has lost packets; not after this */
+	u8	asked;		/* ... so often since the last sample of the round trip */
+	bool	asking;		/* ... they leave in this run, unless una moves or is sent again */
+	bool	ask_open;	/* ... they have left and are not answered yet */
+	u32	ask_end;	/* ... PSN after the last one that they ask about */
 	u64	drop_deadline;	/* ns, 0: none; packets that IP refused are sent again ... */
 	u32	drop_psn;	/* ... from this PSN on */
 	u64	drop_until;	/* ns: a NAK until then may predate the resend of drop_psn */

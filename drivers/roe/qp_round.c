@@ -46,6 +46,8 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 	qp->resp.burst++;
 	if (unlikely(qp->resp.cnp_due))
 		roe_cc_emit(qp, txb);
+	if (unlikely(qp->req.asking) && !ctx->answers_only && roe_requester_ask(qp, ctx, txb))
+		return true;
 	/* responses keep their order, and so do requests; neither has to wait for the other */
 	if (qp->crowded && !ctx->answers_only)
 		requests = emit_requests(qp, ctx, txb, &more);
@@ -53,7 +55,7 @@ static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 		more |= roe_answer_emit(qp, ctx, txb);
 	/* requests come in the next burst, also if answers wait for a page or for their time */
 	if (ctx->answers_only) {
-		qp->crowded = roe_sq_has_requests(&qp->sq);
+		qp->crowded = roe_sq_has_requests(&qp->sq) || qp->req.asking;
 		return qp->crowded || !qp->resp.stalled;
 	}
 	qp->crowded = !qp->crowded && !roe_txb_room(txb);
@@ -83,6 +85,7 @@ bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 
 	roe_qp_assert_locked(qp);
 	txb->invalidates = false;
+	txb->copies = false;
 	/* these may name memory that was lent to another burst */
 	ctx->source.mr = NULL;
 	ctx->answer.mr = NULL;

@@ -81,7 +81,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	struct roe_refused refused = {};
 	struct sk_buff_head skbs;
 	struct roe_txb *txb;
-	bool more;
+	bool more, copies;
 
 	__skb_queue_head_init(&skbs);
 	local_lock_nested_bh(&txb_lock);
@@ -93,6 +93,7 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 	/* no WQE may fail before build() has read the payload of the burst */
 	qp->lent = true;
 	more = roe_qp_emit(qp, ctx, txb);
+	copies = txb->copies;
 	build(qp, txb, &skbs, &refused);
 	roe_complete_returned(qp, ctx);
 	local_unlock_nested_bh(&txb_lock);
@@ -102,19 +103,13 @@ static bool send_burst(struct roe_qp *qp, struct roe_ctx *ctx)
 		spin_lock(&qp->lock);
 	}
 	qp->resp.nak_leaves = false;
-	if (refused.requests)
+	if (refused.requests && !copies)
 		roe_requester_local_drop(qp, ctx, refused.request);
 	if (refused.responses || refused.acks)
 		roe_answer_local_drop(qp, ctx, &refused);
 	else if (!qp->resp.stalled)
 		qp->resp.refusals = 0;
 	return more;
-}
-
-/* Is there something to send, as far as is known without trying? */
-static bool has_work(const struct roe_qp *qp)
-{
-	return roe_resp_owes(&qp->resp) || qp->resp.cnp_due || roe_sq_has_requests(&qp->sq);
 }
 
 /**
@@ -134,11 +129,11 @@ bool roe_qp_transmit(struct roe_qp *qp, struct roe_ctx *ctx)
 
 	/* stopping: a modify waits for a moment between bursts, and must not miss it */
 	if (qp->tx_busy || qp->stopping) {
-		qp->tx_again = has_work(qp);
+		qp->tx_again = roe_qp_has_work(qp);
 		return false;
 	}
 	/* nothing to send, e.g. after the last ACK of the packets in flight */
-	if (!has_work(qp) || roe_backlog_defer(qp, ctx->now))
+	if (!roe_qp_has_work(qp) || roe_backlog_defer(qp, ctx->now))
 		return false;
 	qp->tx_busy = true;
 	qp->tx_again = false;

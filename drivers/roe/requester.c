@@ -25,7 +25,7 @@
 #include "trace.h"
 #include "transport.h"
 
-static struct roe_swqe *head(struct roe_qp *qp)
+static struct roe_swqe *head(const struct roe_qp *qp)
 {
 	return roe_sq_slot(&qp->sq, qp->sq.cons);
 }
@@ -94,6 +94,13 @@ void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_statu
 		roe_complete_sqe(qp, ctx);
 }
 
+/* Nothing is to be learnt from copies any more: what they are about is sent again, or is done. */
+static void end_ask(struct roe_req *req)
+{
+	req->asking = false;
+	req->ask_open = false;
+}
+
 /**
  * roe_requester_rewind() - send again from the oldest PSN not acknowledged
  * @qp: the QP
@@ -109,6 +116,7 @@ void roe_requester_rewind(struct roe_qp *qp)
 	qp->req.probe = 0;
 	qp->req.drop_deadline = 0;
 	qp->req.trains.on = false;
+	end_ask(&qp->req);
 	roe_reorder_again(&qp->req);
 }
 
@@ -217,13 +225,36 @@ bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx)
 	return true;
 }
 
+/*
+ * Does the packet with this PSN need a receive WQE? Then the peer may have it and say nothing: a
+ * roe responder that delays its RNR NAK asks for such a packet by a NAK 0x60, when the receive WQE
+ * has come, and a copy that comes before that ends its patience (not_ready() of responder.c).
+ */
+static bool needs_rwqe(const struct roe_swqe *wqe, u32 psn)
+{
+	if (!roe_credit_takes(wqe))
+		return false;
+	return psn == (wqe->opcode == IB_WR_RDMA_WRITE_WITH_IMM ? wqe->last_psn : wqe->first_psn);
+}
+
+/* The peer may not miss the packet at una. */
+static bool waited(const struct roe_qp *qp)
+{
+	return needs_rwqe(head(qp), qp->req.una);
+}
+
+static bool may_copy(const struct roe_swqe *wqe, u32 psn)
+{
+	return !roe_swqe_is_query(wqe) && !needs_rwqe(wqe, psn);
+}
+
 /**
  * roe_requester_again() - send again, as an answer says that a packet was lost
  * @qp: has a NAK 0x60 or implied NAK
  * @ctx: the time; takes notifications
  *
- * What the early deadline sends again counts no retry, so an answer to that counts none,
- * either: where small packets arrive and large ones do not, all retries would be gone within
+ * What the early deadline sends again, or roe_requester_ask(), counts no retry, so an answer to that counts
+ * none, either: where small packets arrive and large ones do not, all retries would be gone within
  * milliseconds. Nor does an answer about packets that IP refused: they never left, and the peer
  * saw the packets behind them before the copies that the timer has sent. The Local ACK Timeout
  * runs on and counts.
@@ -236,7 +267,11 @@ bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx)
 	bool refused = req->drop_psn == req->una &&
 		       (req->drop_deadline || ctx->now < req->drop_until);
 
-	if (refused || (req->early && req->ack_deadline))
+	if (!refused && !waited(qp)) {
+		req->lossy_until = ctx->now + ROE_LOSSY_NS;
+		roe_timer_ask(qp, ctx->now);
+	}
+	if (refused || ((req->early || req->asked) && req->ack_deadline))
 		roe_requester_rewind(qp);
 	else if (!roe_requester_retry(qp, ctx))
 		return false;
@@ -281,19 +316,17 @@ static void ready_again(struct roe_req *req)
 		req->probe = 0;
 }
 
-/*
- * The peer may not miss the packet at una: that may have found no receive WQE there. A roe
- * responder that delays its RNR NAK asks for such a packet by a NAK 0x60 (not_ready() of
- * responder.c).
+/**
+ * roe_requester_may_ask() - is una a packet that may be copied to get an answer?
+ * @qp: has packets in flight
+ *
+ * A READ or ATOMIC asks for more than a packet; for the others see needs_rwqe().
+ *
+ * Return: true if so.
  */
-static bool waited(struct roe_qp *qp)
+bool roe_requester_may_ask(const struct roe_qp *qp)
 {
-	const struct roe_swqe *wqe = head(qp);
-
-	if (!roe_credit_takes(wqe))
-		return false;
-	return qp->req.una == (wqe->opcode == IB_WR_RDMA_WRITE_WITH_IMM ? wqe->last_psn :
-									  wqe->first_psn);
+	return may_copy(head(qp), qp->req.una);
 }
 
 /**
@@ -339,6 +372,29 @@ void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx)
 }
 
 ROE_EXPORT_FOR_TEST(roe_requester_gap);
+
+/**
+ * roe_requester_heard() - a plain ACK came, perhaps the answer to the copies of roe_requester_ask()
+ * @qp: una has moved
+ * @ctx: the time
+ *
+ * What was in flight when they were sent has come by now, or is lost. So the peer misses una, and
+ * has said so by a NAK that was lost; unless it has just been busy: then it answers more of them
+ * soon, and una moves before roe_completer_overdue().
+ */
+void roe_requester_heard(struct roe_qp *qp, const struct roe_ctx *ctx)
+{
+	struct roe_req *req = &qp->req;
+
+	if (!req->ask_open)
+		return;
+	req->ask_open = false;
+	/* una is sent again in any case, or may wait for a receive WQE there */
+	if (!roe_requester_at_una(qp) && !waited(qp))
+		roe_reorder_nak(qp, ctx, true);
+}
+
+ROE_EXPORT_FOR_TEST(roe_requester_heard);
 
 /**
  * roe_requester_not_ready() - RNR NAK: una is to be sent again, later
@@ -498,6 +554,9 @@ void roe_requester_progress(struct roe_qp *qp, struct roe_ctx *ctx)
 	req->told = false;
 	req->early = false;
 	req->drops = 0;
+	req->asking = false;
+	if (roe_psn_diff(req->ask_end, req->una) <= 0)
+		req->ask_open = false;
 	allow_more(qp);
 	if (req->probe && roe_psn_diff(req->una, req->probe_end) > 0) {
 		if (!req->probe_rnr && roe_timer_is_long(req))
@@ -630,6 +689,7 @@ void roe_requester_resend(struct roe_qp *qp)
 	trace_roe_retransmit(qp, req->drop_psn);
 	req->drop_deadline = 0;
 	req->trains.on = false;
+	end_ask(req);
 	if (roe_psn_diff(req->rtt_psn, req->drop_psn) >= 0)
 		req->rtt_start = 0;
 	else if (roe_psn_diff(req->rtt_end, req->drop_psn) > 0)
@@ -1417,6 +1477,33 @@ static bool waits_for_mrs(struct roe_qp *qp, const struct roe_txb *txb)
 	return txb->direct && wqe->opcode == IB_WR_SEND_WITH_INV;
 }
 
+/*
+ * Send a packet in flight once more, from the WQE at @index; the QP does not go back to it. False:
+ * it may not be copied, its memory has gone or a page of it is missing.
+ */
+static bool send_copy(struct roe_qp *qp, struct roe_ctx *ctx, u32 index, u32 psn,
+		      struct roe_txb *txb)
+{
+	struct roe_swqe *wqe = roe_sq_slot(&qp->sq, index);
+	u32 next = qp->sq.next, wqe_psn = qp->req.wqe_psn;
+	bool ok;
+
+	if (!roe_txb_room(txb) || wqe->status != IB_WC_SUCCESS || !may_copy(wqe, psn))
+		return false;
+	qp->sq.next = index;
+	qp->req.wqe_psn = psn;
+	ok = emit_data(qp, ctx, wqe, txb);
+	if (ok) {
+		txb->pkt[txb->n - 1].p.ackreq = true;
+		sent(qp, ctx, txb);
+	}
+	/* the answer to the packet itself may still come: the error is reported if it is not */
+	wqe->status = IB_WC_SUCCESS;
+	qp->sq.next = next;
+	qp->req.wqe_psn = wqe_psn;
+	return ok;
+}
+
 /* True if more could be sent at once. */
 static bool emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
 {
@@ -1471,4 +1558,43 @@ bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *
 	if (ctx->now - req->rtt_start <= ROE_WAY_LONG_NS / 2 && req->wqe_psn == req->max_psn)
 		req->rtt_end = req->max_psn;
 	return more;
+}
+
+/**
+ * roe_requester_ask() - add copies of packets in flight that ask for an answer
+ * @qp: RC; req.asking is set (ask_after() in timer.c)
+ * @ctx: the time
+ * @txb: without any request
+ *
+ * una may be missing, and the last packet tells the peer how far the flight went. It answers that
+ * at once, by an ACK, or by a NAK 0x60 if something between them is missing.
+ *
+ * Return: true if copies were added. Nothing else may go with them, since it does not matter if IP
+ * refuses them.
+ */
+bool roe_requester_ask(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb)
+{
+	struct roe_req *req = &qp->req;
+	u32 last = roe_psn_add(req->max_psn, -1), i = qp->sq.cons, n;
+
+	req->asking = false;
+	if (req->rnr_wait || txb->direct || roe_requester_at_una(qp))
+		return false;
+	txb->copies = send_copy(qp, ctx, i, req->una, txb);
+	for (n = ROE_WINDOW_LONG; n && !reaches(roe_sq_slot(&qp->sq, i), last); n--)
+		i++;
+	if (n && last != req->una)
+		txb->copies |= send_copy(qp, ctx, i, last, txb);
+	if (!txb->copies)
+		return false;
+	req->asked++;
+	req->ask_open = true;
+	req->ask_end = req->max_psn;
+	/* a NAK from now on may answer them */
+	req->told = false;
+	/* whatever is answered, it does not tell how long an answer takes (Karn) */
+	req->rtt_start = 0;
+	req->reorder.once_psn = req->max_psn;
+	roe_timer_ask(qp, ctx->now);
+	return true;
 }

@@ -627,6 +627,8 @@ void roe_responder_receive(struct roe_qp *qp, struct roe_ctx *ctx,
 	} else if (!ahead) {
 		expected_and_early(qp, ctx, rx);
 	} else {
+		/* if an ACK waits, a peer that sends in order has come past it (wait_for_rest()) */
+		resp->ack_after = 0;
 		if (!resp->nak_state) {
 			roe_qp_count(qp, ROE_STAT_OUT_OF_SEQ);
 			owe_gap_nak(resp, ROE_PROBE_PKTS);

@@ -13,6 +13,9 @@
  *   a packet sent soon after it, or from a READ that was sent again from its middle to a
  *   response that can only answer that. For such a READ it may be sooner (reread_wait()).
  *
+ * - ask_at: sooner than that two packets ask for an answer, on a path that loses some
+ *   (ask_after()).
+ *
  * - drop_deadline: the queue of this host that refused packets may have room again. A refusal
  *   says nothing about the network path, so it changes neither the RTO nor retry_cnt.
  *
@@ -103,6 +106,39 @@ static bool outstanding(const struct roe_qp *qp)
 	return roe_psn_diff(qp->req.max_psn, qp->req.una) > 0;
 }
 
+/*
+ * When una is to be sent again to get an answer, in ns from now; 0: never.
+ *
+ * If the last packets of a flight are lost, or what a NAK has asked for, or that NAK itself, no
+ * answer says so. Where packets get lost that happens often, and the RTO, whose margin is for a
+ * busy peer, takes much longer than all the rest. So the first and the last of them are sent once
+ * more before that (as TLP does for TCP, RFC 8985, section 7). Should the path have become slow
+ * there is no sample of what is sent twice: then they stop after ROE_ASKS. What is answered to
+ * them counts no retry, so there has to be a Local ACK Timeout, which does.
+ */
+static u64 ask_after(const struct roe_qp *qp, u64 now)
+{
+	const struct roe_req *req = &qp->req;
+	u64 span = req->srtt + 4ull * req->rttvar;
+
+	if (likely(now >= req->lossy_until) || req->asked >= ROE_ASKS || !req->srtt ||
+	    span > ROE_ANSWER_SHORT_NS || !qp->timeout_ns || !roe_requester_may_ask(qp))
+		return 0;
+	return max_t(u64, 2 * span, ROE_ANSWER_LEAST_NS) << req->asked;
+}
+
+/**
+ * roe_timer_ask() - (re)start the time after which copies ask for an answer
+ * @qp: has packets in flight; una has moved or is about to be sent again, or copies were added
+ * @now: ns
+ */
+void roe_timer_ask(struct roe_qp *qp, u64 now)
+{
+	u64 after = ask_after(qp, now);
+
+	qp->req.ask_at = after ? now + after : 0;
+}
+
 /**
  * roe_timer_arm() - (re)start the ACK deadlines of the oldest request
  * @qp: called after the first packet of an idle QP and on each progress
@@ -117,6 +153,7 @@ void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx)
 		return;
 	req->ack_deadline = qp->timeout_ns ? ctx->now + ack_wait(qp->timeout_ns) : 0;
 	req->early_deadline = ctx->now + rto(qp);
+	roe_timer_ask(qp, ctx->now);
 }
 
 ROE_EXPORT_FOR_TEST(roe_timer_arm);
@@ -129,6 +166,8 @@ void roe_timer_disarm(struct roe_qp *qp)
 {
 	qp->req.ack_deadline = 0;
 	qp->req.early_deadline = 0;
+	qp->req.ask_at = 0;
+	qp->req.asking = false;
 	qp->req.drop_deadline = 0;
 	qp->req.reorder.until = 0;
 	qp->req.reorder.nak = false;
@@ -147,6 +186,7 @@ static void take_sample(struct roe_req *req, u64 span)
 	 * for ever (RFC 6298, 5.7 and Karn).
 	 */
 	req->backoff = 0;
+	req->asked = 0;
 	req->rtt = rtt;
 	req->rtt_min = min_not_zero(req->rtt_min, rtt);
 	if (!req->srtt) {
@@ -233,9 +273,9 @@ static u64 reread_wait(const struct roe_req *req, u64 now)
 {
 	u64 longest = longest_reread(req, now);
 
-	if (!longest || longest > ROE_REREAD_SHORT_NS)
+	if (!longest || longest > ROE_ANSWER_SHORT_NS)
 		return 0;
-	return max_t(u64, 2 * longest, ROE_REREAD_LEAST_NS);
+	return max_t(u64, 2 * longest, ROE_ANSWER_LEAST_NS);
 }
 
 /**
@@ -296,10 +336,12 @@ u64 roe_timer_next(const struct roe_qp *qp)
 
 	next = min_not_zero(next, qp->hold.until);
 	/* called in each run; as a rule none of the other deadlines is set */
-	if (likely(!(req->pace_wake | req->rnr_deadline | req->drop_deadline | req->reorder.until |
-		     resp->echo.until | resp->ack_after | resp->rnr_look | resp->kept_until |
-		     qp->rate.wake | qp->unsent.look | qp->defer_until | qp->pages_at)))
+	if (likely(!(req->ask_at | req->pace_wake | req->rnr_deadline | req->drop_deadline |
+		     req->reorder.until | resp->echo.until | resp->ack_after | resp->rnr_look |
+		     resp->kept_until | qp->rate.wake | qp->unsent.look | qp->defer_until |
+		     qp->pages_at)))
 		return next;
+	next = min_not_zero(next, req->ask_at);
 	next = min_not_zero(next, req->pace_wake);
 	next = min_not_zero(next, req->rnr_deadline);
 	next = min_not_zero(next, req->drop_deadline);
@@ -347,6 +389,8 @@ static bool waits_for_page(const struct roe_qp *qp)
  */
 static void ask_again(struct roe_req *req, const struct roe_ctx *ctx)
 {
+	/* the packet itself leaves now */
+	req->ask_at = 0;
 	req->rewound = false;
 	req->told = false;
 	req->since_ack = ROE_ACKREQ_EVERY;
@@ -370,6 +414,7 @@ static void lost(struct roe_qp *qp, const struct roe_ctx *ctx)
 static void ack_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 {
 	roe_qp_count(qp, ROE_STAT_TIMEOUT);
+	qp->req.lossy_until = ctx->now + ROE_LOSSY_NS;
 	ask_again(&qp->req, ctx);
 	lost(qp, ctx);
 	if (roe_requester_retry(qp, ctx))
@@ -418,9 +463,17 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 		req->backoff++;
 	req->early_deadline = ctx->now + rto(qp);
 	req->early = true;
+	req->lossy_until = ctx->now + ROE_LOSSY_NS;
 	ask_again(req, ctx);
 	lost(qp, ctx);
 	roe_requester_rewind(qp);
+}
+
+/* The RTO goes on: the copies may be lost, too. While IP refuses packets it is no use to add any. */
+static void ask_expired(struct roe_req *req)
+{
+	req->ask_at = 0;
+	req->asking = !req->drop_deadline;
 }
 
 /**
@@ -470,6 +523,8 @@ void roe_timer_run(struct roe_qp *qp, struct roe_ctx *ctx)
 		early_expired(qp, ctx);
 	else if (req->reorder.until && ctx->now >= req->reorder.until)
 		roe_completer_overdue(qp, ctx);
+	else if (req->ask_at && ctx->now >= req->ask_at)
+		ask_expired(req);
 }
 
 ROE_EXPORT_FOR_TEST(roe_timer_run);

@@ -61,13 +61,16 @@
 #define ROE_RTO_MIN_NS		(20 * NSEC_PER_MSEC)	/* margin above SRTT: a peer may be busy */
 #define ROE_RTO_MAX_NS		(4ull * NSEC_PER_SEC)
 /*
- * A READ that is sent again from its middle is asked for once more after twice the longest answer
- * of the last second (FADE), at least after LEAST. A path on which that answer took more than SHORT
- * has a queue.
+ * Sooner than the RTO something is sent again after twice the time that an answer takes, at least
+ * after LEAST; not where that takes longer than SHORT, for then answers stand in a queue. For a
+ * READ that was sent again from its middle it is the longest time of the last second (FADE), for
+ * others SRTT + 4 * RTTVAR, if a packet was lost in the last second (LOSSY).
  */
+#define ROE_ANSWER_LEAST_NS	(2 * NSEC_PER_MSEC)
+#define ROE_ANSWER_SHORT_NS	(2 * NSEC_PER_MSEC)
 #define ROE_REREAD_FADE_NS	NSEC_PER_SEC
-#define ROE_REREAD_SHORT_NS	(2 * NSEC_PER_MSEC)
-#define ROE_REREAD_LEAST_NS	(2 * NSEC_PER_MSEC)
+#define ROE_LOSSY_NS		NSEC_PER_SEC
+#define ROE_ASKS		3	/* ... each time twice as late, until there is a sample */
 /*
  * An RNR NAK whose timer is LONG or more is put off for PATIENCE at most; the first look
  * whether a receive WQE has come is after LOOK.
@@ -105,11 +108,14 @@
 bool roe_requester_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_requester_rewind(struct roe_qp *qp);
 bool roe_requester_at_una(const struct roe_qp *qp);
+bool roe_requester_may_ask(const struct roe_qp *qp);
+bool roe_requester_ask(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
 void roe_requester_fail(struct roe_qp *qp, struct roe_ctx *ctx, enum ib_wc_status status);
 bool roe_requester_lost(struct roe_qp *qp);
 bool roe_requester_retry(struct roe_qp *qp, struct roe_ctx *ctx);
 bool roe_requester_again(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_requester_gap(struct roe_qp *qp, struct roe_ctx *ctx);
+void roe_requester_heard(struct roe_qp *qp, const struct roe_ctx *ctx);
 void roe_requester_not_ready(struct roe_qp *qp);
 bool roe_requester_probes(const struct roe_req *req);
 void roe_requester_probed(struct roe_qp *qp);
@@ -188,6 +194,7 @@ u64 roe_timer_ack_ns(u8 timeout);
 u64 roe_timer_rnr_ns(u8 code);
 void roe_timer_arm(struct roe_qp *qp, struct roe_ctx *ctx);
 void roe_timer_disarm(struct roe_qp *qp);
+void roe_timer_ask(struct roe_qp *qp, u64 now);
 void roe_timer_start_sample(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_sample(struct roe_qp *qp, u64 now, u32 psn);
 void roe_timer_gap_sample(struct roe_qp *qp, u64 now, u32 first, u32 last);
@@ -249,6 +256,13 @@ struct roe_mr *roe_sge_source(struct roe_qp *qp, struct roe_ctx *ctx,
 struct roe_mr *roe_sge_target(struct roe_qp *qp, struct roe_ctx *ctx,
 			      const struct roe_swqe *wqe, u32 off, u32 *len, u64 *va);
 struct roe_mr *roe_sge_room(struct roe_qp *qp, struct roe_ctx *ctx, u32 off, u32 *len, u64 *va);
+
+/* Is there something to send, as far as is known without trying? */
+static inline bool roe_qp_has_work(const struct roe_qp *qp)
+{
+	return roe_resp_owes(&qp->resp) || qp->resp.cnp_due || qp->req.asking ||
+	       roe_sq_has_requests(&qp->sq);
+}
 
 /* qp_round.c: one round of the engines */
 bool roe_qp_emit(struct roe_qp *qp, struct roe_ctx *ctx, struct roe_txb *txb);
