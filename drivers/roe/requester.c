@@ -253,11 +253,11 @@ static bool may_copy(const struct roe_swqe *wqe, u32 psn)
  * @qp: has a NAK 0x60 or implied NAK
  * @ctx: the time; takes notifications
  *
- * What the early deadline sends again, or roe_requester_ask(), counts no retry, so an answer to that counts
- * none, either: where small packets arrive and large ones do not, all retries would be gone within
- * milliseconds. Nor does an answer about packets that IP refused: they never left, and the peer
- * saw the packets behind them before the copies that the timer has sent. The Local ACK Timeout
- * runs on and counts.
+ * What the early deadline or roe_requester_ask() sends again counts no retry, so an answer to that
+ * counts none, either: where small packets arrive and large ones do not, all retries would be gone
+ * within milliseconds. Nor does an answer about packets that IP refused: they never left, and the
+ * peer saw the packets behind them before the copies that the timer has sent. The Local ACK
+ * Timeout runs on and counts.
  *
  * Return: as roe_requester_retry().
  */

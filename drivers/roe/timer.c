@@ -469,7 +469,7 @@ static void early_expired(struct roe_qp *qp, struct roe_ctx *ctx)
 	roe_requester_rewind(qp);
 }
 
-/* The RTO goes on: the copies may be lost, too. While IP refuses packets it is no use to add any. */
+/* The RTO goes on: the copies may be lost, too. While IP refuses packets there are none. */
 static void ask_expired(struct roe_req *req)
 {
 	req->ask_at = 0;

@@ -130,7 +130,7 @@ struct roe_txb {
 	bool			later;	/* payload is copied with its CRC, not before */
 	bool			apart;	/* packets do not touch: an skb is built around each */
 	bool			invalidates;	/* a SEND with invalidate is in it */
-	bool			copies;		/* its requests have left before, and are in flight */
+	bool			copies;		/* of packets in flight: roe_requester_ask() */
 	unsigned int		n;
 	u32			bytes;
 	u32			home;		/* CPU whose transmit queue it takes, + 1 */
