@@ -475,7 +475,7 @@ qemu_backports() {
 	"$dir/qemu" -device virtio-net-pci,help | grep -q host_uso
 }
 
-# qemu_built - prints a QEMU with scripts/qemu.patch, whose machines take a quarter less of the
+# qemu_built - prints a QEMU with scripts/qemu.patch, whose machines take half as much of the
 # processor with the debug kernel, a sixth with others; built in two minutes (qemu_needs are there)
 qemu_built() {
 	local dir
