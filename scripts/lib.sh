@@ -476,7 +476,7 @@ qemu_backports() {
 }
 
 # qemu_built - prints a QEMU with scripts/qemu.patch, whose machines take half as much of the
-# processor with the debug kernel, a sixth with others; built in two minutes (qemu_needs are there)
+# processor with the debug kernel, two thirds with others; built in two minutes (qemu_needs are there)
 qemu_built() {
 	local dir
 	dir=$(cache_entry qemu-built "$(qemu_recipe)" build_qemu) || return
