@@ -116,14 +116,15 @@ whole()
 	none_missing
 }
 
-# write_bw [OPTION...] - what the peer can write here in messages of 64 KiB, KB/s in $rate
+# write_bw [OPTION...] - what the peer can write here in messages of 64 KiB, KB/s in $rate, by the
+# program that run-tests puts none of its own before
 write_bw()
 {
-	local n=300
+	local n=300 bw=/usr/bin/ib_write_bw
 	[ $SLOW = 1 ] || n=100
 	port=$((port + 1))
-	pair_run 60 $port "ib_write_bw -F -p $port -d roe0 -x $a4 -m 1024 -s 65536 -n $n -S 5 $*" \
-		"$in_peer ib_write_bw -F -p $port -d roe1 -x $b4 -m 1024 -s 65536 -n $n -S 5 $* 10.0.0.1" ||
+	pair_run 60 $port "$bw -F -p $port -d roe0 -x $a4 -m 1024 -s 65536 -n $n -S 5 $*" \
+		"$in_peer $bw -F -p $port -d roe1 -x $b4 -m 1024 -s 65536 -n $n -S 5 $* 10.0.0.1" ||
 		return
 	rate=$(awk '$1 == 65536 { print int(1000 * $4) }' "$TMP/client.out")
 }
