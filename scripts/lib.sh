@@ -123,7 +123,7 @@ tests_of() {
 			continue
 		fi
 		# rdma_rxe has races of its own
-		[ "$2:$n" != kcsan:rxe.sh ] || continue
+		case $2:$n in *kcsan*:rxe.sh | *kcsan*:wire-interop.sh | *kcsan*:wire-loss.sh) continue ;; esac
 		for k in ${2//,/ }; do
 			[ "$k" != kcsan ] || k=debug
 			case " $row " in

@@ -26,7 +26,8 @@ PATH=$BUILD:$PATH:/usr/sbin:/sbin
 ROE_TYPE=${ROE_TYPE:-roe}
 ROE_KERNEL=${ROE_KERNEL:-}
 SLOW=1
-case $ROE_KERNEL in debug | kcsan) SLOW=5 ;; esac
+# (ROE_SLOW: the kernel of this machine, or of the one at the other end of its wire)
+case ${ROE_SLOW:-$ROE_KERNEL} in debug | kcsan) SLOW=5 ;; esac
 export RT_TIMEOUT=$((40 * SLOW))
 # rdma_rxe raises no QP events, so do not wait for them, and it crashes the
 # kernel on opcodes that no user should reach.
