@@ -28,6 +28,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <linux/userfaultfd.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
 #include "rt.h"
 
 #define PAGE	4096ul
@@ -60,13 +62,17 @@ static void poke(struct rt_pair *p, struct rt_buf *b)
 	       strerror(errno));
 }
 
-static void *reg(void *page)
+/* Asks the driver for its handles. */
+static void *ask(void *hdr)
 {
-	ibv_reg_mr(rt_dev_a()->pd, page, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	ioctl(rt_dev_a()->ctx->cmd_fd, RDMA_VERBS_IOCTL, hdr);
 	return NULL;
 }
 
-/* Registers a page that does not come. */
+/*
+ * A verb whose attributes are in a page that does not come. (To register such a page would do as
+ * well, but 6.1 does not wait for one that it pins.)
+ */
 static int stuck(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -74,18 +80,25 @@ static int stuck(void)
 		.range.len = PAGE, .mode = UFFDIO_REGISTER_MODE_MISSING,
 	};
 	int fd = syscall(__NR_userfaultfd, O_CLOEXEC);
-	void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ib_uverbs_ioctl_hdr *hdr;
 	struct uffd_msg msg;
 	pthread_t thread;
 	char c;
 
-	range.range.start = (uintptr_t)page;
-	if (fd < 0 || page == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) ||
+	range.range.start = (uintptr_t)pages + PAGE;
+	if (fd < 0 || pages == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) ||
 	    ioctl(fd, UFFDIO_REGISTER, &range))
 		rt_die("userfaultfd: %s", strerror(errno));
 	rt_dev_a();
-	if (pthread_create(&thread, NULL, reg, page) ||
+	hdr = (void *)(pages + PAGE - sizeof(*hdr));
+	*hdr = (struct ib_uverbs_ioctl_hdr) {
+		.length = sizeof(*hdr) + sizeof(*hdr->attrs), .num_attrs = 1,
+		.object_id = UVERBS_OBJECT_DEVICE, .method_id = UVERBS_METHOD_INFO_HANDLES,
+		.driver_id = RDMA_DRIVER_RXE,
+	};
+	if (pthread_create(&thread, NULL, ask, hdr) ||
 	    read(fd, &msg, sizeof(msg)) != sizeof(msg))
 		rt_die("no fault: %s", strerror(errno));
 	printf("ready\n");
