@@ -115,7 +115,7 @@ help:
 	@echo "  make demo             see the stock ibv_rc_pingpong run over roe"
 	@echo "  make shell KERNEL=..  a shell in a machine with roe loaded"
 	@echo "  make check            all tests, on the kernels that scripts/verdict says, those for two"
-	@echo "                       machines on 6.12 and between 6.1 and 7.2; JOBS=\"lint kunit test-6.12 wire-7.2 ...\""
+	@echo "                       machines (6.1 and 6.12, 7.2 and debug); JOBS=\"lint kunit test-6.12 wire-7.2 ...\""
 	@echo "  make kunit            the KUnit suites on the debug kernel; SUITE=glob"
 	@echo "  make test-vm KERNEL=..  userspace tests on one kernel; TEST=\"name ...\""
 	@echo "  make wire KERNEL=.. TEST=wire-NAME  a test on two machines on one wire"
