@@ -23,7 +23,7 @@ struct member {
 	u8		tos, ttl;	/* xor */
 	u16		frag_off;	/* xor */
 	bool		joined;
-	u8		ext;		/* next header of both, 0: UDP */
+	bool		ext;		/* both have an extension header */
 };
 
 static const struct member members[] = {
@@ -41,7 +41,7 @@ static const struct member members[] = {
 	{ "v6 congestion marked", true, false, 0, INET_ECN_CE, 0, 0, false },
 	{ "v6 other traffic class", true, false, 0, 0x20, 0, 0, false },
 	{ "v6 other hop limit", true, false, 0, 0, 1, 0, false },
-	{ "v6 what looks like its header is an option", true, false, 0, 0, 0, 0, false, 60 },
+	{ "v6 with an extension header", true, false, 0, 0, 0, 0, false, true },
 };
 
 static void member_desc(const struct member *m, char *desc)
@@ -63,7 +63,8 @@ static void put_skb(void *skb)
 static struct sk_buff *datagram(struct kunit *test, const struct member *like,
 				const struct member *m)
 {
-	u32 ip_len = like->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+	u32 ext_len = like->ext ? sizeof(struct frag_hdr) : 0;
+	u32 ip_len = like->v6 ? sizeof(struct ipv6hdr) + ext_len : sizeof(struct iphdr);
 	u32 len = ip_len + sizeof(struct udphdr) + PAYLOAD;
 	struct sk_buff *skb = alloc_skb(NET_SKB_PAD + VLAN_HLEN + len, GFP_KERNEL);
 	u8 tos = INET_ECN_ECT_0 ^ (m ? m->tos : 0);
@@ -77,7 +78,7 @@ static struct sk_buff *datagram(struct kunit *test, const struct member *like,
 	if (like->v6) {
 		ip6_flow_hdr(ip, tos, 0);
 		((struct ipv6hdr *)ip)->hop_limit = 64 ^ (m ? m->ttl : 0);
-		((struct ipv6hdr *)ip)->nexthdr = like->ext ?: IPPROTO_UDP;
+		((struct ipv6hdr *)ip)->nexthdr = like->ext ? NEXTHDR_DEST : IPPROTO_UDP;
 	} else {
 		*(struct iphdr *)ip = (struct iphdr) {
 			.version = 4, .ihl = 5, .tos = tos,
@@ -88,7 +89,10 @@ static struct sk_buff *datagram(struct kunit *test, const struct member *like,
 	}
 	skb->dev = kunit_kzalloc(test, sizeof(*skb->dev), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, skb->dev);
+	/* UDP takes us for a tunnel, whose inner offset nobody has written */
+	NAPI_GRO_CB(skb)->encap_mark = 1;
 	NAPI_GRO_CB(skb)->network_offset = VLAN_HLEN;
+	NAPI_GRO_CB(skb)->inner_network_offset = U16_MAX;
 	NAPI_GRO_CB(skb)->data_offset = VLAN_HLEN + ip_len + sizeof(struct udphdr);
 	NAPI_GRO_CB(skb)->flush = 0;
 	NAPI_GRO_CB(skb)->same_flow = 1;

@@ -182,6 +182,17 @@ static inline struct net_device *roe_compat_dst_dev(const struct dst_entry *dst)
 #define dst_dev		roe_compat_dst_dev
 #endif
 
+/*
+ * Where GRO's packet has its IP header, from skb->data. 6.10, backported: IP of a tunnel's outer
+ * packet, which that of a socket is to GRO, has a field of its own. skb_gro_network_header() takes
+ * the inner one for our callback, which nobody has written. To be expanded after <net/gro.h>.
+ */
+#ifdef ROE_HAS_inner_network_offset
+#define roe_compat_gro_ip_offset(skb)	((int)NAPI_GRO_CB(skb)->network_offset)
+#else
+#define roe_compat_gro_ip_offset(skb)	skb_network_offset(skb)
+#endif
+
 /* 6.12 brought skb fragments in device memory, which the CPU cannot read. */
 #ifndef ROE_HAS_skb_frags_readable
 #define skb_frags_readable(skb)	((void)(skb), true)

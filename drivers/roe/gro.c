@@ -112,11 +112,11 @@ static bool long_enough(const struct sk_buff *p, const struct sk_buff *skb)
  * header, which the peer chooses, for the IPv6 header. IPv4 with options does not come here. GRO
  * has compared @skb with the head of the list.
  */
-static bool is_plain(const struct sock *sk, struct sk_buff *skb)
+static bool is_plain(const struct sock *sk, const struct sk_buff *skb)
 {
-	const struct ipv6hdr *ip = skb_gro_network_header(skb);
+	int len = skb_gro_offset(skb) - roe_compat_gro_ip_offset(skb);
 
-	return sk->sk_family != AF_INET6 || ip->nexthdr == IPPROTO_UDP;
+	return sk->sk_family != AF_INET6 || len == sizeof(struct ipv6hdr) + sizeof(struct udphdr);
 }
 
 /* GRO sets flush if IP has found a fragment, or a length that is not that of the packet. */
@@ -124,7 +124,7 @@ static bool may_join(const struct sock *sk, const struct sk_buff *p, const struc
 {
 	return !NAPI_GRO_CB(p)->flush && !NAPI_GRO_CB(skb)->flush && !skb_has_frag_list(skb) &&
 	       NAPI_GRO_CB(p)->count < LIST_MAX && p->len + skb->len <= U16_MAX &&
-	       long_enough(p, skb) &&
+	       long_enough(p, skb) && is_plain(sk, skb) &&
 	       (NAPI_GRO_CB(p)->count > 1 || to_us(sk, p, skb));
 }
 
@@ -187,12 +187,10 @@ static bool is_last(struct sk_buff *skb)
 struct sk_buff *roe_gro_receive(struct sock *sk, struct list_head *head, struct sk_buff *skb)
 {
 	struct sk_buff *p = find(head);
-	/* first: GRO's own pointer to the headers is no good once some of them are pulled */
-	bool plain = is_plain(sk, skb);
 	bool timer = READ_ONCE(skb->dev->gro_flush_timeout);
 	bool last = timer && is_last(skb);
 
-	if (p && plain && may_join(sk, p, skb) && pskb_may_pull(skb, skb_gro_offset(skb)) &&
+	if (p && may_join(sk, p, skb) && pskb_may_pull(skb, skb_gro_offset(skb)) &&
 	    same_way(sk, p, skb)) {
 		join(sk, p, skb);
 		return last ? p : NULL;
