@@ -248,8 +248,11 @@ static unsigned int hook_v4(void *priv, struct sk_buff *skb, const struct nf_hoo
 {
 	const struct iphdr *ip = ip_hdr(skb);
 
-	if (ip->protocol != IPPROTO_UDP || ip->ihl != 5 || !to_our_port(skb))
+	if (ip->protocol != IPPROTO_UDP || !to_our_port(skb))
 		return NF_ACCEPT;
+	/* RoCE has no IP options */
+	if (ip->ihl != 5)
+		return pass_on(skb);
 	/* For parity with UDP: a policy may demand IPsec. */
 	if (!xfrm4_policy_check(NULL, XFRM_POLICY_IN, skb))
 		return NF_DROP;

@@ -292,6 +292,17 @@ stacked()
 modprobe -q bonding
 check "a bond in a bridge" stacked
 
+# with_options ADDRESS GROUP - a datagram from there that has IP options, which RoCE has not
+with_options()
+{
+	ip netns exec rd python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, bytes([1, 1, 1, 1]))
+s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(sys.argv[1]))
+s.sendto(bytes(64), (sys.argv[2], 4791))' "$1" "$2"
+}
+
 # A VLAN of xa in a namespace of its own, where conntrack has its hook behind ours: the first
 # packet comes by the socket, which must not keep anything of that namespace.
 vlan_space()
@@ -313,7 +324,8 @@ vlan_space()
 	background ip netns exec re mcast -d roe2 -g "$(ns_gid re roe2 10.8.0.1)" 239.1.1.8 1 0 20 \
 		> "$TMP/rx.roe2" 2>&1
 	x=$bg
-	wait_for 20 grep -q ready "$TMP/rx.roe2" && tell roe4 10.8.0.2 239.1.1.8 20 && wait "$x" && return
+	wait_for 20 grep -q ready "$TMP/rx.roe2" && tell roe4 10.8.0.2 239.1.1.8 20 && wait "$x" &&
+		with_options 10.8.0.2 239.1.1.8 && return
 	cat "$TMP/rx.roe2"
 	return 1
 }
