@@ -45,11 +45,15 @@ static int check_values(struct roe_qp *qp, const struct ib_qp_attr *attr, int ma
 	return 0;
 }
 
-/* Packets of a PATH_MTU above the active MTU, or that of the path, never arrive (wire.md R31). */
+/*
+ * Packets of a PATH_MTU above the active MTU, or that of the path, never arrive (wire.md R31). In
+ * SQD a QP may get another path.
+ */
 static int check_mtu(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	const struct rdma_ah_attr *ah = mask & IB_QP_AV ? &attr->ah_attr : &qp->attr.ah_attr;
-	int mtu = ib_mtu_enum_to_int(attr->path_mtu), most;
+	int mtu = ib_mtu_enum_to_int(mask & IB_QP_PATH_MTU ? attr->path_mtu : qp->attr.path_mtu);
+	int most;
 
 	most = ah->grh.sgid_attr ? roe_device_gid_mtu(qp->dev, ah->grh.sgid_attr) :
 				   roe_device_mtu(qp->dev);
@@ -74,7 +78,7 @@ static int check(struct roe_qp *qp, const struct ib_qp_attr *attr, int mask,
 	if (cur == IB_QPS_SQD && !qp->sq_drained && next != IB_QPS_ERR && next != IB_QPS_RESET)
 		return -EINVAL;
 	err = check_values(qp, attr, mask);
-	if (!err && (mask & IB_QP_PATH_MTU))
+	if (!err && (mask & (IB_QP_PATH_MTU | IB_QP_AV)))
 		err = check_mtu(qp, attr, mask);
 	if (!err && (mask & IB_QP_AV) && !roe_ah_usable(qp->dev, &attr->ah_attr))
 		err = -EINVAL;

@@ -278,9 +278,56 @@ vlan_mtu_refused()
 		dmesg | grep "path MTU 4096 refused: the netdev of the GID has room for 1024"
 }
 
+# moved MTU - a QP with path MTU 4096 of the untagged GID gets that of the VLAN while it is drained
+moved()
+{
+	ip netns exec rb python3 - "$(ns_gid rb roe1 10.0.0.2)" "$(ns_gid rb roe1 10.7.0.2)" "$1" <<- 'P'
+		import sys
+		import pyverbs.enums as e
+		from pyverbs.addr import AHAttr, GlobalRoute
+		from pyverbs.cq import CQ
+		from pyverbs.device import Context
+		from pyverbs.pd import PD
+		from pyverbs.pyverbs_error import PyverbsRDMAError
+		from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+
+		old, new, mtu = [int(a) for a in sys.argv[1:]]
+		ctx = Context(name="roe1")
+		pd, cq = PD(ctx), CQ(ctx, 2)
+		qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap()))
+
+		def at(index):
+		    gid = ctx.query_gid(1, index)
+		    return AHAttr(gr=GlobalRoute(dgid=gid, sgid_index=index, hop_limit=64), is_global=1, port_num=1)
+
+		attr = QPAttr(port_num=1, path_mtu=mtu)
+		attr.dest_qp_num = qp.qp_num
+		attr.ah_attr = at(old)
+		qp.to_rts(attr)
+		attr.qp_state = e.IBV_QPS_SQD
+		qp.modify(attr, e.IBV_QP_STATE)
+		qp.modify(attr, e.IBV_QP_AV)
+		attr.ah_attr = at(new)
+		try:
+		    qp.modify(attr, e.IBV_QP_AV)
+		except PyverbsRDMAError as x:
+		    print(x)
+		    sys.exit(22 if x.error_code == 22 else 1)
+	P
+}
+
+vlan_move_refused()
+{
+	local mtu_4096=5 rc=0
+	moved $mtu_4096 || rc=$?
+	[ $rc = 22 ]
+}
+
 ip -n rb link set vb.7 mtu 1500
 check "a path MTU above that of the VLAN is refused" vlan_mtu_refused
+check "... also on the way there in SQD" vlan_move_refused
 check "... a smaller one is not" with_mtu 1024 10.7.0.1 10.7.0.2
+check "... nor in SQD" moved 3
 check "... nor without the VLAN" with_mtu 4096 10.0.0.1 10.0.0.2
 
 ip -n ra link del va.7
