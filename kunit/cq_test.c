@@ -297,6 +297,39 @@ static void check_lossy(struct kunit *test, struct roe_cq *cq, u32 room)
 	KUNIT_EXPECT_FALSE(test, cq->overrun);
 }
 
+/* The last completions of a batch, one of them solicited, and the first of those that are lost. */
+static void check_lossy_batch(struct kunit *test, struct roe_cq *cq, unsigned int nth,
+			      unsigned int back)
+{
+	static struct roe_cq_batch batch;
+	static struct ib_qp qp = { .qp_num = 17 };
+	unsigned int i;
+
+	batch.cq = cq;
+	batch.n = 10;
+	for (i = 0; i < batch.n; i++)
+		batch.done[i] = (struct roe_done){ .opcode = IB_WC_RECV, .solicited = i == nth };
+	KUNIT_EXPECT_EQ(test, roe_cq_post_batch(&batch, &qp), ROE_CQ_OK);
+	KUNIT_EXPECT_EQ(test, cq->added - cq->solicited, back);
+}
+
+static void cq_lossy_batch(struct kunit *test)
+{
+	struct cq_test *t = test->priv;
+	struct ib_wc wc[KERNEL_CQE];
+	u32 i;
+
+	t->kernel.lossy = true;
+	for (i = 0; i < KERNEL_CQE - 2; i++)
+		KUNIT_EXPECT_EQ(test, post(&t->kernel, i), ROE_CQ_OK);
+	/* room for two: the first of them, the second, one that is lost */
+	check_lossy_batch(test, &t->kernel, 0, 1);
+	KUNIT_EXPECT_EQ(test, roe_cq_poll(&t->kernel.ib, 2, wc), 2);
+	check_lossy_batch(test, &t->kernel, 1, 0);
+	KUNIT_EXPECT_EQ(test, roe_cq_poll(&t->kernel.ib, 2, wc), 2);
+	check_lossy_batch(test, &t->kernel, 7, 0);
+}
+
 static void cq_lossy(struct kunit *test)
 {
 	struct cq_test *t = test->priv;
@@ -897,6 +930,7 @@ static struct kunit_case cq_cases[] = {
 	KUNIT_CASE(cq_user_overrun),
 	KUNIT_CASE(cq_reserve),
 	KUNIT_CASE(cq_lossy),
+	KUNIT_CASE(cq_lossy_batch),
 	KUNIT_CASE(cq_forget),
 	KUNIT_CASE(cq_forget_busy),
 	KUNIT_CASE(cq_destroyed),

@@ -255,18 +255,20 @@ static unsigned int add_batch(struct roe_cq *cq, struct ib_qp *qp,
  * @batch: at least one completion
  * @qp: QP of the completions
  *
- * Context: as roe_cq_post(). The result is that of roe_cq_post() for each in turn.
+ * Context: as roe_cq_post(). The result is that of roe_cq_post() for each in turn; what finds no
+ * room in a CQ that may lose completions stands for the last one that did.
  * Return: what the caller owes, bits of enum roe_cq_result.
  */
 unsigned int roe_cq_post_batch(const struct roe_cq_batch *batch, struct ib_qp *qp)
 {
 	struct roe_cq *cq = batch->cq;
-	unsigned int owed = ROE_CQ_OK, n = 0, i;
+	unsigned int owed = ROE_CQ_OK, n = 0, added, i;
 	unsigned long flags;
 
 	spin_lock_irqsave(&cq->lock, flags);
 	if (!cq->overrun)
 		n = add_batch(cq, qp, batch);
+	added = n;
 	if (cq->lossy)
 		n = batch->n;
 	if (n < batch->n && !cq->overrun) {
@@ -277,7 +279,7 @@ unsigned int roe_cq_post_batch(const struct roe_cq_batch *batch, struct ib_qp *q
 		owed = ROE_CQ_OVERRUN;
 	for (i = 0; i < n; i++) {
 		if (batch->done[i].solicited)
-			cq->solicited = cq->added - n + i + 1;
+			cq->solicited = cq->added - added + min(i + 1, added);
 		if (cq->armed && take_arm(cq, IB_WC_SUCCESS, batch->done[i].solicited))
 			owed |= ROE_CQ_NOTIFY;
 	}
