@@ -22,7 +22,9 @@
  *   a QP stays in that RCU read-side section as long as it uses the QP. A verb need not: its
  *   caller keeps the QP.
  *   Destroy: take the QP back from a relay, erase the QPN, set state = RESET under the lock,
- *   wait for a grace period, then cancel timer and worker; nobody can hold the QP after that.
+ *   wait for a grace period, then cancel timer and worker; no packet, timer or worker can hold the
+ *   QP after that. (`rdma resource` may still ask about it until the core forgets it, on older
+ *   cores after this verb; a QP in RESET answers, and nothing begins to run.)
  */
 #ifndef ROE_QP_H
 #define ROE_QP_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Queues of receive WQEs, between the user that posts them and the responder that fills them. A
- * user's WQE is read once into a private copy, like a send WQE, because the process may write to
- * its ring at any time; an error found in it is reported by its completion.
+ * user's WQE is read into a private copy, like a send WQE, because the process may write to its
+ * ring at any time; an error found in it is reported by its completion. One that is left in the
+ * ring, as it was too short for a datagram, is read and checked anew for the next.
  */
 #include <linux/slab.h>
 #include <roe/wire.h>
