@@ -2,19 +2,24 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # overlays - a device on what is no plain netdev: tunnels, encryption, parts of another
-# netdev, one that takes no pieces, one without a link layer. Between
+# netdev, one that takes no pieces; and those without a link layer. Between
 #
 #	here: roe0 - x0 10.1.0.1  ....  x1 10.1.0.2 - roe1 in netns peer
 #	           ya 10.9.0.1    ----  yb 10.9.0.2
 #
 # where x0 and x1 lie on ya and yb, which also take the programs' own TCP.
 #
-# Arguments: none. Output: TAP. Exit code: 0 if all ok, 1 if not.
+# usage: overlays		what has a link layer
+#	 overlays l3		what has none (tun.sh)
+#
+# Output: TAP. Exit code: 0 if all ok, 1 if not.
 
 # shellcheck disable=SC2034,SC2154 # variables shared with lib.sh
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 
 port=18900
+rping=1
+in_b="ip netns exec peer"
 
 topo()
 {
@@ -64,6 +69,18 @@ tun()
 	wait_for 20 ip -n peer link show x1
 }
 
+# The same, encrypted
+wireguard()
+{
+	local key=$TMP/key.
+	(umask 077 && wg genkey > "${key}a" && wg genkey > "${key}b") &&
+		ip link add x0 type wireguard && ip -n peer link add x1 type wireguard &&
+		wg set x0 listen-port 5182 private-key "${key}a" peer "$(wg pubkey < "${key}b")" \
+			endpoint 10.9.0.2:5182 allowed-ips 10.1.0.2/32 &&
+		ip netns exec peer wg set x1 listen-port 5182 private-key "${key}b" \
+			peer "$(wg pubkey < "${key}a")" endpoint 10.9.0.1:5182 allowed-ips 10.1.0.1/32
+}
+
 # made COMMAND... - the command makes x0 and x1, then each gets an address and a device
 made()
 {
@@ -92,6 +109,8 @@ over()
 			"-d roe1 -g $b -p PORT -n 50"
 		check "$text: 1 MiB WRITEs" pair ib_write_bw "-F -d roe0 -x $a -p PORT -n 30 -s 1048576" \
 			"-F -d roe1 -x $b -p PORT -n 30 -s 1048576"
+		[ -z "$rping" ] || check "$text: rping" cm "rping -s -a 10.1.0.1 -p @P -C 10 -V" \
+			"rping -c -a 10.1.0.1 -p @P -C 10 -V"
 	fi
 	link_del roe0
 	link_del roe1
@@ -99,9 +118,16 @@ over()
 	ip -n peer link del x1 2>/dev/null
 }
 
-modprobe -qa vxlan geneve ip_gre macsec ipvlan macvtap tun
+modprobe -qa vxlan geneve ip_gre macsec ipvlan macvtap tun wireguard
 module_or_die
 topo_or_die topo
+if [ "${1:-}" = l3 ]; then
+	# The RDMA core of 6.12 looks for GIDs of another type than RoCE's there.
+	case $(uname -r) in 6.*) rping='' ;; esac
+	over "tun" tun
+	over "WireGuard" wireguard
+	tap_done
+fi
 over "VXLAN" tunnel vxlan id 5 dstport 4789
 over "Geneve" tunnel geneve id 5
 over "GRE" tunnel gretap
@@ -109,5 +135,4 @@ over "MACsec" macsec
 over "ipvlan" part ipvlan mode l2
 over "macvtap" part macvtap mode bridge
 over "no scatter-gather" no_pieces
-over "tun" tun
 tap_done
