@@ -204,10 +204,15 @@ need() {
 	die "could not install ${missing[*]}"
 }
 
+# _apt_get ARGUMENT... - sudo keeps no proxy, if one is named by the environment alone
+_apt_get() {
+	as_root env DEBIAN_FRONTEND=noninteractive ${http_proxy:+http_proxy="$http_proxy"} \
+		${https_proxy:+https_proxy="$https_proxy"} apt-get -qq "$@"
+}
+
 _apt_install() {
 	_roe_apt_log=$(mktemp)
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
-		-o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 \
+	_apt_get -y -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 \
 		install --no-install-recommends "$@" >"$_roe_apt_log" 2>&1 || return
 	rm -f "$_roe_apt_log"
 }
@@ -226,7 +231,8 @@ need_headers() {
 	if ! has_package "linux-headers-$1"; then
 		apt_update
 		has_package "linux-headers-$1" ||
-			die "Debian has no headers of kernel $1 (any more): boot a newer kernel, or say KDIR=..."
+			die "Debian has no headers of kernel $1 (any more): boot a newer one" \
+				"(apt update && apt full-upgrade brings it), or say KDIR=..."
 	fi
 	need "linux-headers-$1" gcc
 }
@@ -288,7 +294,7 @@ apt_update() {
 	local i err
 	# a machine that has just booted may be at it itself; for this lock apt has no time-out
 	for ((i = 0; i < 120; i++)); do
-		err=$(as_root apt-get -qq update 2>&1) && return
+		err=$(_apt_get update 2>&1) && return
 		case $err in
 		*"Could not get lock"*) sleep 5 ;;
 		*) break ;;
