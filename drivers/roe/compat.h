@@ -101,6 +101,14 @@ roe_compat_hrtimer_setup(struct hrtimer *timer,
 #define WQ_PERCPU	0
 #endif
 
+/* 6.4, backported to 6.1.160. To be expanded after <linux/sched/isolation.h>. */
+#ifdef ROE_HAS_cpu_is_isolated
+#define roe_compat_cpu_is_isolated(cpu)	cpu_is_isolated(cpu)
+#else
+#define roe_compat_cpu_is_isolated(cpu)					\
+	(!housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN) || !housekeeping_test_cpu(cpu, HK_TYPE_TICK))
+#endif
+
 /*
  * PREEMPT_RT: from 6.18 on disabled softirqs do not protect per-CPU data any more. The lock that
  * does came with 6.11.

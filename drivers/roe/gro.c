@@ -10,7 +10,8 @@
  *
  * If a NIC has a gro_flush_timeout (r8169 by default, others if somebody tunes them), GRO
  * holds packets beyond the end of the poll, until that time has passed. With such a NIC a
- * packet that may be the last for now is not held to wait for another: as with TCP's PSH.
+ * packet that may be the last for now is not held to wait for another: as with TCP's PSH. (From
+ * 6.13 on a single queue may have a timeout of its own, set by netlink; that is not looked at.)
  *
  * Softirq, under RCU: GRO calls us for UDP to a local port of our sockets.
  */

@@ -181,7 +181,8 @@ ROE_EXPORT_FOR_TEST(roe_poster_learn);
  * @from: CPU that posts
  *
  * Return: the next CPU of the node of @from that is online and not isolated, neither by a cpuset
- * nor by nohz_full=, whose single task a relay would interrupt; nr_cpu_ids: there is none.
+ * (where the kernel tells: 6.8) nor by nohz_full=, whose single task a relay would interrupt;
+ * nr_cpu_ids: there is none.
  */
 unsigned int roe_relay_pick(unsigned int start, unsigned int from)
 {
@@ -191,8 +192,8 @@ unsigned int roe_relay_pick(unsigned int start, unsigned int from)
 
 	/* that looks at as many bits as @start says, and two runs may each have added one */
 	for_each_cpu_wrap(cpu, near, min(start, nr_cpu_ids))
-		if (cpu != from && cpu_online(cpu) && !cpu_is_isolated(cpu) &&
-		    cpumask_test_cpu(cpu, noisy))
+		if (cpu != from && cpu_online(cpu) &&
+		    !roe_compat_cpu_is_isolated(cpu) && cpumask_test_cpu(cpu, noisy))
 			return cpu;
 	return nr_cpu_ids;
 }
