@@ -61,6 +61,27 @@ lossy()
 		return $rc
 }
 
+# The RTU (0x14), the last message of the CM's handshake, to QP 1 is lost for the I/O queue: a command
+# comes to a connection that is not established yet, and waits until the REP is sent again.
+no_rtu()
+{
+	local rtu="udp dport 4791 @th,104,24 1 @th,352,16 0x14 limit rate 1/hour burst 1 packets" rc=0
+
+	nft -f - <<- N || return
+		table ip rtu {
+			chain lost {
+				type filter hook input priority 0;
+				$rtu accept;
+				$rtu counter drop;
+			}
+		}
+	N
+	host_up "$1" || rc=1
+	nft list table ip rtu | tee "$TMP/rtu"
+	nft delete table ip rtu
+	grep -q "counter packets 1 .*drop" "$TMP/rtu" && return $rc
+}
+
 no_disk()
 {
 	! find_disk 'nvme*n*'
@@ -92,6 +113,11 @@ for opt in "${options[@]}"; do
 	case $opt in *queues=1) check "$opt: 2 % of packets lost" lossy ;; esac
 	check "$opt: disconnect" host_down
 done
+modprobe -a nf_tables 2> /dev/null
+if check "RTU lost: connect" no_rtu "hostnqn=roe-host,hostid=$hostid,nr_io_queues=1"; then
+	check "RTU lost: 4 KiB at a time" disk_copy 4096 16
+	check "RTU lost: disconnect" host_down
+fi
 # A page alone is named by its address then, with the key of all memory.
 rmmod nvme-rdma
 check "register_always=N" modprobe nvme-rdma register_always=N
