@@ -84,6 +84,8 @@ kernel_reports() {
 	re+='|INFO: (task .* blocked|rcu_|possible)|blocked for more than|rcu.*detected.*stall|self-detected stall|soft lockup|hard LOCKUP'
 	re+='|ODEBUG:|kmemleak: [0-9]+ new suspected|unreferenced object|sleeping function called from|scheduling while atomic'
 	re+='|bad unlock balance|held lock freed|lock held when returning|refcount_t:|unregister_netdevice: waiting'
+	re+='|Attempt to release alive|Freeing alive in|NOHZ tick-stop error|Dead loop on virtual device|is buggy, dev'
+	re+='|roe: ICRC by .* is wrong'
 	re+='|page allocation failure|Call Trace:|stack backtrace:|workqueue lockup|locks? held by|BUG: MAX_LOCKDEP|turning off the locking'
 	grep -vE 'kasan: KernelAddressSanitizer|ubsan: |Tainted:' | grep -E "$re"
 }

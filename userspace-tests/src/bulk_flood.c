@@ -71,17 +71,18 @@ static bool flood(struct rt_buf *from, struct rt_buf *to)
 	return true;
 }
 
-/* Is any of it still to be sent? Without that nothing was proven. */
+/* Is any of it still to be sent, and none refused? Without that nothing was proven. */
 static bool under_way(void)
 {
 	unsigned int i, n = 0;
 	struct ibv_wc wc;
+	bool ok = true;
 
 	for (i = 0; i < PAIRS; i++)
-		while (ibv_poll_cq(pairs[i].a.scq, 1, &wc) == 1)
-			n += wc.status == IBV_WC_SUCCESS;
+		for (; ibv_poll_cq(pairs[i].a.scq, 1, &wc) == 1; n++)
+			ok = ok && RT_EQ(wc.status, IBV_WC_SUCCESS);
 	printf("# %u of %u done\n", n, PAIRS * WRITES);
-	return n < PAIRS * WRITES;
+	return ok && n < PAIRS * WRITES;
 }
 
 int main(int argc, char **argv)

@@ -58,6 +58,7 @@ static struct ibv_cq *cq;
 static struct ibv_ah *ah;
 static struct rt_pair pair;
 static struct rt_buf buf;
+static bool arrived = true;	/* the data of every message() */
 static struct ibv_comp_channel *channel;
 
 static bool pd_alloc(void)
@@ -180,18 +181,24 @@ static void pair_undo(void)
 	rt_pair_destroy(&pair);
 }
 
-/* No allocation on the data path may lose more than a packet. */
+/* From half to half of @buf: no allocation on the data path may lose more than a packet. */
 static bool message(void)
 {
+	static uint64_t seed;
+	size_t len = buf.len / 2;
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)buf.p, .length = buf.len, .lkey = buf.mr->lkey,
+		.addr = (uintptr_t)buf.p, .length = len, .lkey = buf.mr->lkey,
 	};
 	struct ibv_send_wr wr = rt_wr(1, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, &sge, 1);
 	struct ibv_wc wc;
 
-	wr.wr.rdma.remote_addr = (uintptr_t)buf.p;
+	rt_fill(buf.p, len, ++seed, 0);
+	wr.wr.rdma.remote_addr = (uintptr_t)buf.p + len;
 	wr.wr.rdma.rkey = buf.mr->rkey;
-	return !rt_post(&pair.a, &wr) && rt_expect(pair.a.scq, 1, IBV_WC_SUCCESS, &wc);
+	if (rt_post(&pair.a, &wr) || !rt_expect(pair.a.scq, 1, IBV_WC_SUCCESS, &wc))
+		return false;
+	arrived = arrived && rt_check(buf.p + len, len, seed, 0);
+	return true;
 }
 
 static bool device_open(void)
@@ -361,6 +368,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < ARRAY_SIZE(steps); i++)
 		run_step(&steps[i]);
 	rt_ok(all_failures >= ARRAY_SIZE(steps), "allocations have failed");
+	rt_ok(arrived, "each message that was completed is there");
 	close(nth_fd);
 	ibv_destroy_comp_channel(channel);
 	rt_buf_free(&buf);

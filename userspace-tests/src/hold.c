@@ -17,7 +17,7 @@
  * stuck: prints "ready" once it is in the middle of a verb, which it leaves when the
  * standard input ends: so long nobody can take the device away.
  *
- * Exit code: 0 all objects destroyed or device gone, 2 could not run.
+ * Exit code: 0 all objects destroyed or device gone, 1 a verb worked without it, 2 could not run.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -41,14 +41,15 @@ static void on_term(int sig)
 	stop = 1;
 }
 
-/* The device has left: none of this may crash, hang or succeed by accident. */
-static void poke(struct rt_pair *p, struct rt_buf *b)
+/* The device has left: none of this may crash or hang. Returns whether no verb worked. */
+static bool poke(struct rt_pair *p, struct rt_buf *b)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)b->p, .length = 8, .lkey = b->mr->lkey,
 	};
 	struct ibv_send_wr wr = rt_wr(1, IBV_WR_SEND, IBV_SEND_SIGNALED, &sge, 1);
 	struct ibv_wc wc;
+	struct ibv_pd *pd;
 	int i, ret = 0;
 
 	for (i = 0; i < 100; i++)
@@ -58,8 +59,9 @@ static void poke(struct rt_pair *p, struct rt_buf *b)
 	ret = ibv_req_notify_cq(p->a.scq, 0);
 	printf("req_notify_cq: %s\n", ret ? strerror(ret) : "ok");
 	printf("state: %d\n", rt_state(&p->a));
-	printf("alloc_pd: %s\n", ibv_alloc_pd(p->a.dev->ctx) ? "ok" :
-	       strerror(errno));
+	pd = ibv_alloc_pd(p->a.dev->ctx);
+	printf("alloc_pd: %s\n", pd ? "ok" : strerror(errno));
+	return !pd;
 }
 
 /* Asks the driver for its handles. */
@@ -171,8 +173,7 @@ int main(int argc, char **argv)
 	}
 	if (gone) {
 		printf("gone\n");
-		poke(&p, &buf);
-		return 0;
+		return poke(&p, &buf) ? 0 : 1;
 	}
 	rt_buf_free(&buf);
 	rt_pair_destroy(&p);

@@ -56,8 +56,12 @@ struct look {
 	uint8_t *p;
 	size_t len;
 	volatile bool end;
+	volatile bool rest;		/* change() waits at the last of its numbers */
 	unsigned long seen, old, torn;
+	unsigned long changes;		/* READs of another number than the one before */
 };
+
+#define CHANGES		10		/* that is enough to have looked at */
 
 /* The last word of a record, which is the number or has it twice. */
 static uint32_t last_word(struct look *l)
@@ -89,6 +93,7 @@ static void *look(void *arg)
 			continue;
 		last = n;
 		l->seen++;
+		l->changes++;
 		for (i = l->len / 8; i--;) {
 			uint64_t word = __atomic_load_n((uint64_t *)l->p + i, __ATOMIC_ACQUIRE);
 
@@ -104,7 +109,7 @@ static bool judge(const struct look *l, const char *what)
 	if (l->old || l->torn)
 		rt_diag("%s of %zu bytes at %#zx: of %lu records %lu words were old, %lu torn",
 			what, l->len, (size_t)(l->p - to.p), l->seen, l->old, l->torn);
-	return RT_CHECK(l->seen > 0) && RT_EQ(l->old, 0) && RT_EQ(l->torn, 0);
+	return RT_CHECK(l->changes >= CHANGES) && RT_EQ(l->old, 0) && RT_EQ(l->torn, 0);
 }
 
 /* @count WRITEs. */
@@ -140,17 +145,24 @@ static bool write_and_look(struct rt_qp *q, size_t len, size_t off, unsigned int
 static void *change(void *arg)
 {
 	struct look *l = arg;
-	uint32_t n;
+	uint32_t n = 0;
 
-	for (n = 1; !l->end && n < MOST; n++)
-		fill(l->p, l->len, n * STEP);
+	while (!l->end) {
+		if (l->rest)
+			continue;
+		fill(l->p, l->len, ++n * STEP);
+		if (n == MOST) {
+			n = 0;
+			l->rest = true;
+		}
+	}
 	return NULL;
 }
 
-/* READs while the record changes: up to @count, or as long as that takes to come to its end. */
+/* @count READs while the record changes, and more if the machine had no time for the changes. */
 static bool read_and_change(struct rt_qp *q, size_t len, size_t off, unsigned int count)
 {
-	struct look l = { .p = to.p + off, .len = len };
+	struct look l = { .p = to.p + off, .len = len }, own = { .p = from.p, .len = len };
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)from.p, .length = len, .lkey = from.mr->lkey,
 	};
@@ -160,13 +172,16 @@ static bool read_and_change(struct rt_qp *q, size_t len, size_t off, unsigned in
 	size_t i;
 
 	memset(to.p, 0, BUF_LEN);
+	memset(from.p, 0, len);
 	if (pthread_create(&thread, NULL, change, &l))
 		rt_die("pthread_create");
-	for (; ok && l.seen < count; l.seen++) {
+	for (; ok && (l.seen < count || (l.changes < CHANGES && l.seen < 100 * count)); l.seen++) {
 		struct ibv_send_wr wr = rt_wr(1, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, &sge, 1);
 		const uint64_t *word = (const uint64_t *)from.p;
-		uint32_t last = 0;
+		uint32_t before = last_word(&own), last = 0;
 
+		/* between two READs the numbers may begin anew */
+		l.rest = false;
 		wr.wr.rdma.remote_addr = (uintptr_t)l.p;
 		wr.wr.rdma.rkey = to.mr->rkey;
 		ok = RT_EQ(rt_post(q, &wr), 0) &&
@@ -176,9 +191,9 @@ static bool read_and_change(struct rt_qp *q, size_t len, size_t off, unsigned in
 			l.old += (uint32_t)word[i] < last;
 			last = word[i];
 		}
-		if (len & 4)
-			l.torn += *(const uint32_t *)(word + len / 8) % STEP != 0;
+		l.changes += last_word(&own) != before;
 	}
+	l.torn += own.torn;
 	l.end = true;
 	pthread_join(thread, NULL);
 	return ok && judge(&l, "READ");

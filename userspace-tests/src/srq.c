@@ -50,6 +50,8 @@ static void up_with_srq(int n, enum ibv_qp_type type, uint8_t rnr_retry)
 	struct rt_opt opt = rt_defaults, bopt;
 	int i;
 
+	/* what the one before has received is as it will be again */
+	memset(bbuf.p, 0, bbuf.len);
 	rt_drain_events(rt_dev_a());
 	rt_drain_events(rt_dev_b());
 	rcq = ibv_create_cq(rt_dev_b()->ctx, 512, NULL, NULL, 0);

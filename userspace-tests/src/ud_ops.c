@@ -536,6 +536,7 @@ static void test_qkeys(void)
 	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 	struct ibv_qp_init_attr ia;
+	long wrong = rt_counter(rt_dev_b(), "rx_qkey_violation");
 	bool ok = true;
 	int i;
 
@@ -558,6 +559,7 @@ static void test_qkeys(void)
 		} else {
 			/* the Q_Key changes in RTS, and the next one arrives */
 			attr.qkey = QKEY;
+			wrong++;
 			row = row && through(&a) && nothing(b.q.rcq) &&
 			      RT_EQ(ibv_modify_qp(b.q.qp, &attr, IBV_QP_STATE | IBV_QP_QKEY), 0) &&
 			      RT_EQ(ibv_query_qp(b.q.qp, &attr, IBV_QP_QKEY, &ia), 0) &&
@@ -569,7 +571,8 @@ static void test_qkeys(void)
 		ok = ok && row;
 		eps_free(&a, &b);
 	}
-	rt_ok(ok, "Q_Key matrix: the WQE's, the QP's own for bit 31, wrong ones dropped");
+	rt_ok(ok && RT_EQ(rt_counter(rt_dev_b(), "rx_qkey_violation"), wrong),
+	      "Q_Key matrix: the WQE's, the QP's own for bit 31, wrong ones dropped and counted");
 }
 
 static void test_dropped(void)

@@ -448,8 +448,10 @@ static void mcast(uint64_t *rng)
 	req.c.gid[12] = 230;
 	req.c.gid[15] = pick(rng, 3);
 	req.c.qp_handle = handle(QP, rng);
-	call(once(rng, 2) ? IB_USER_VERBS_CMD_ATTACH_MCAST : IB_USER_VERBS_CMD_DETACH_MCAST,
-	     &req, sizeof(req), 0);
+	if (once(rng, 2))
+		call(IB_USER_VERBS_CMD_ATTACH_MCAST, &req, sizeof(req), 0);
+	if (once(rng, 2))
+		call(IB_USER_VERBS_CMD_DETACH_MCAST, &req, sizeof(req), 0);
 }
 
 static void destroy(uint64_t *rng)
@@ -630,7 +632,12 @@ static unsigned int missing(void)
 		IB_USER_VERBS_CMD_MODIFY_QP, IB_USER_VERBS_CMD_DESTROY_QP,
 		IB_USER_VERBS_CMD_POST_SEND, IB_USER_VERBS_CMD_CREATE_SRQ,
 		IB_USER_VERBS_CMD_MODIFY_SRQ, IB_USER_VERBS_CMD_CREATE_AH,
-		IB_USER_VERBS_CMD_DEREG_MR,
+		IB_USER_VERBS_CMD_DEREG_MR, IB_USER_VERBS_CMD_REREG_MR,
+		IB_USER_VERBS_CMD_ALLOC_MW, IB_USER_VERBS_CMD_DEALLOC_MW,
+		IB_USER_VERBS_CMD_QUERY_QP, IB_USER_VERBS_CMD_REQ_NOTIFY_CQ,
+		IB_USER_VERBS_CMD_DESTROY_CQ, IB_USER_VERBS_CMD_DESTROY_SRQ,
+		IB_USER_VERBS_CMD_DESTROY_AH, IB_USER_VERBS_CMD_ATTACH_MCAST,
+		IB_USER_VERBS_CMD_DETACH_MCAST,
 	};
 	unsigned int i, n = 0;
 

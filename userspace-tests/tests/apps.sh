@@ -148,7 +148,8 @@ fabric()
 	shift
 	for i in 1 2 3; do
 		pair 300 47592 "fi_pingpong -c $*" "fi_pingpong -c $* $a" && return
-		grep "terminated with signal 11" "$TMP/server.out" "$TMP/client.out" || return
+		[[ "$*" == *ofi_rxm* ]] && grep "terminated with signal 11" "$TMP/server.out" "$TMP/client.out" ||
+			return
 	done
 	return 1
 }

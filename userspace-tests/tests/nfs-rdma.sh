@@ -263,7 +263,7 @@ leave()
 	umount -l "$export"
 } 2> /dev/null
 
-trap 'rc=$?; leave; cleanup; exit $rc' EXIT
+trap 'rc=$?; leave; cleanup || rc=3; exit $rc' EXIT
 module_or_die
 topo_or_die topo_client_netns
 check "server on 10.0.0.2" server_up || tap_done

@@ -92,8 +92,18 @@ background hold -d roe0 -g "$g0" -t 300 huge > "$TMP/huge.out"
 check "an MR of huge pages has no more extents than they are" wait_for 10 few_extents 4194304 2
 kill "$bg"
 
-for c in out_of_buffer req_cqe_error req_remote_access_errors resp_remote_access_errors \
-	 req_rnr_retries_exceeded req_transport_retries_exceeded rx_read_requests; do
+# one_sided PROGRAM PORT
+one_sided()
+{
+	pair_run 30 "$2" "$1 -F -d roe0 -x $g0 -n 5 -p $2" "$1 -F -d roe0 -x $g0 -n 5 -p $2 127.0.0.1"
+}
+
+check "WRITEs" one_sided ib_write_lat 19401
+check "atomics" one_sided ib_atomic_lat 19402
+for c in out_of_buffer rnr_nak_retry_err local_ack_timeout_err req_cqe_error req_cqe_flush_error \
+	 resp_cqe_error resp_cqe_flush_error resp_local_length_error req_remote_invalid_request \
+	 req_remote_access_errors resp_remote_access_errors req_rnr_retries_exceeded \
+	 req_transport_retries_exceeded rx_read_requests rx_write_requests rx_atomic_requests; do
 	check "counter $c has moved" eval "[ \$(cat $counters/$c) -gt 0 ]"
 done
 # what ibstat and ibv_devinfo say of the device itself
