@@ -56,7 +56,7 @@ struct look {
 	uint8_t *p;
 	size_t len;
 	volatile bool end;
-	volatile bool rest;		/* change() waits at the last of its numbers */
+	volatile bool rest;		/* change() has come to its last number, and waits */
 	unsigned long seen, old, torn;
 	unsigned long changes;		/* READs of another number than the one before */
 };
@@ -104,12 +104,13 @@ static void *look(void *arg)
 	return NULL;
 }
 
-static bool judge(const struct look *l, const char *what)
+/* Nothing to object, in at least @least numbers. */
+static bool judge(const struct look *l, const char *what, unsigned long least)
 {
 	if (l->old || l->torn)
 		rt_diag("%s of %zu bytes at %#zx: of %lu records %lu words were old, %lu torn",
 			what, l->len, (size_t)(l->p - to.p), l->seen, l->old, l->torn);
-	return RT_CHECK(l->changes >= CHANGES) && RT_EQ(l->old, 0) && RT_EQ(l->torn, 0);
+	return RT_CHECK(l->changes >= least) && RT_EQ(l->old, 0) && RT_EQ(l->torn, 0);
 }
 
 /* @count WRITEs. */
@@ -139,7 +140,7 @@ static bool write_and_look(struct rt_qp *q, size_t len, size_t off, unsigned int
 	}
 	l.end = true;
 	pthread_join(thread, NULL);
-	return ok && judge(&l, "WRITE");
+	return ok && judge(&l, "WRITE", 1);
 }
 
 static void *change(void *arg)
@@ -180,8 +181,11 @@ static bool read_and_change(struct rt_qp *q, size_t len, size_t off, unsigned in
 		const uint64_t *word = (const uint64_t *)from.p;
 		uint32_t before = last_word(&own), last = 0;
 
-		/* between two READs the numbers may begin anew */
-		l.rest = false;
+		/* between two READs the numbers begin anew, below all that a READ may find */
+		if (l.rest) {
+			fill(l.p, len, 0);
+			l.rest = false;
+		}
 		wr.wr.rdma.remote_addr = (uintptr_t)l.p;
 		wr.wr.rdma.rkey = to.mr->rkey;
 		ok = RT_EQ(rt_post(q, &wr), 0) &&
@@ -196,7 +200,7 @@ static bool read_and_change(struct rt_qp *q, size_t len, size_t off, unsigned in
 	l.torn += own.torn;
 	l.end = true;
 	pthread_join(thread, NULL);
-	return ok && judge(&l, "READ");
+	return ok && judge(&l, "READ", CHANGES);
 }
 
 int main(int argc, char **argv)
